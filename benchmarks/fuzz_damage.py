@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import members
 from stepscope.formats.kineto.reader import read
 from stepscope.formats.tables import RankTables

@@ -56,7 +56,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from stepscope.floor.statistics import student_t
+from stepscope.base.statistics import student_t
 from stepscope.record import inline
 
 LEAD_IN_STEPS, LEAD_IN_SECONDS = 1024, 5.0
@@ -262,7 +262,7 @@ def listening(job: Job) -> Iterator[Way]:
 
 
 def captured(first: int, signal: Any, *, nvtx: bool) -> AbstractContextManager[Any]:
-    from stepscope.floor.captured_steps import StepRange
+    from stepscope.base.captured_steps import StepRange
     from stepscope.record.capture.steps import CapturedSteps
 
     return CapturedSteps(StepRange(first, 1 << 40), signal, nvtx=nvtx)

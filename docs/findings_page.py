@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from stepscope.floor.units import bytes_text, count_text, ratio_text, time_text
+from stepscope.base.units import bytes_text, count_text, ratio_text, time_text
 from stepscope.judge.declare import Rule, Threshold
 from stepscope.judge.rules import every
 

@@ -20,8 +20,8 @@ from python_methods import ASKED, comparisons_module, methods_module
 from work_page import work_page
 
 from stepscope.answers.declare import Question
+from stepscope.base.plugins import SWITCH
 from stepscope.cli.main import commands
-from stepscope.floor.plugins import SWITCH
 from stepscope.formats.damage import CLASSES
 from stepscope.formats.evidence import MEANINGS
 from stepscope.link.checks import Check

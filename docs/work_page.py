@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from importlib import import_module
 
+from stepscope.base.units import bandwidth_text, flops_text
 from stepscope.costs import FAMILIES, formulas
 from stepscope.costs.hardware import builtin
-from stepscope.floor.units import bandwidth_text, flops_text
 
 
 def work_page() -> str:

@@ -17,7 +17,7 @@ from tests.examples import examples
 from stepscope.answers.ask import ask
 from stepscope.answers.scope import Scope
 from stepscope.answers.table import Table
-from stepscope.floor.allotted import processors
+from stepscope.base.allotted import processors
 from stepscope.questions import find
 from stepscope.store.open import Store
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stepscope.api.inline_profiles import parse_result, print_result
     from stepscope.api.trace import Trace
     from stepscope.api.trace import open_trace as open  # noqa: A004  # read as stepscope.open
-    from stepscope.floor.errors import StepScopeError
+    from stepscope.base.errors import StepScopeError
     from stepscope.record import inline
     from stepscope.record.annotate import region, traced, value
     from stepscope.record.capture.region import capture
@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 _HOMES: dict[str, tuple[str, str | None]] = {
-    "StepScopeError": ("stepscope.floor.errors", "StepScopeError"),
+    "StepScopeError": ("stepscope.base.errors", "StepScopeError"),
     "Table": ("stepscope.answers.table", "Table"),
     "Trace": ("stepscope.api.trace", "Trace"),
     "capture": ("stepscope.record.capture.region", "capture"),

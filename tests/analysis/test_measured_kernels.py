@@ -4,7 +4,7 @@ import pytest
 
 from stepscope.analysis.kernels.counters import derived, limiter, occupancy_limit, verdict
 from stepscope.analysis.kernels.measured import ORDER, PLACE, SHAPE, joined_kernels
-from stepscope.floor.kernel_spelling import kernel_key
+from stepscope.base.kernel_spelling import kernel_key
 
 GEMM, THEIR_GEMM = "void gemm<128, true>(float const*)", "gemm<(int)128, (bool)1>(const float *)"
 ADD = "void at::native::elementwise<4, at::Add<float>>(int)"

@@ -3,7 +3,7 @@
 import pytest
 
 from stepscope.analysis.operators.replayed_calls import ReplayedCall, heaviest_calls, rebuilt
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 
 INPUTS = [
     {"input_id": 0, "dims": "[[8, 4]]", "types": '["float"]'},

@@ -3,7 +3,7 @@ import pytest
 
 from stepscope.answers.ask import ask
 from stepscope.answers.declare import Column, Parameter, question
-from stepscope.floor.errors import StoreError, UsageError
+from stepscope.base.errors import StoreError, UsageError
 from stepscope.formats.evidence import EVERYTHING
 from stepscope.questions import ALL, every, find, names
 from stepscope.store.open import Store

@@ -11,7 +11,7 @@ import pytest
 
 from stepscope.answers.part import Part
 from stepscope.answers.scope import Scope
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 from stepscope.questions import find
 from stepscope.questions.invariants import INVARIANTS, SUMS
 from stepscope.store.open import Store

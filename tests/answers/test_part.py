@@ -5,7 +5,7 @@ import time
 import pytest
 
 from stepscope.answers.part import EVERYTHING, OPEN_END_NS, Part, matching, parse_window, part
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 from stepscope.questions import every, find
 
 NAMES = ["aten::mm", "aten::mm_", "aten::MM", "void gemm<float*>(int[2])", "a\nb", "a.b", "axb", ""]

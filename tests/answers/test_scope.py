@@ -6,7 +6,7 @@ import pytest
 from tests.store.test_build import trace
 
 from stepscope.answers.scope import Scope
-from stepscope.floor.errors import StoreError, UsageError
+from stepscope.base.errors import StoreError, UsageError
 from stepscope.store.build import import_source
 from stepscope.store.open import Store
 

@@ -9,7 +9,7 @@ import pytest
 
 from stepscope.answers.declare import Column, Question
 from stepscope.answers.table import Table
-from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.base.errors import StepScopeError, UsageError
 
 QUESTION = Question(
     name="toy",

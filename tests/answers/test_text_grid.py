@@ -6,7 +6,7 @@ import pytest
 from stepscope.answers.declare import Column, Question
 from stepscope.answers.table import Table
 from stepscope.answers.text_grid import Line, shortened, value_text, warning_lines
-from stepscope.floor.text_cells import cells
+from stepscope.base.text_cells import cells
 
 NAME = Column("name", "text", "name")
 TOTAL = Column("total_ns", "int", "time", "ns")

@@ -4,7 +4,7 @@ import pytest
 
 from stepscope.answers.scope import Scope
 from stepscope.api.free_query import answer_query
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 from stepscope.questions import every
 from stepscope.store.open import Store
 

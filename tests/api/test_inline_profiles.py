@@ -8,7 +8,7 @@ import pytest
 
 from stepscope.api.inline_profiles import parse_result, print_result
 from stepscope.api.trace import open_trace
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 
 
 def _profile(rank: int) -> dict[str, object]:

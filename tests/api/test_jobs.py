@@ -4,7 +4,7 @@ import pytest
 from tests.small_traces import H100, MI300, write_trace
 
 import stepscope
-from stepscope.floor.errors import SourceError, StoreError, UsageError
+from stepscope.base.errors import SourceError, StoreError, UsageError
 from stepscope.store import manifest
 from stepscope.store.build import import_source
 from stepscope.store.manifest import write_store_file

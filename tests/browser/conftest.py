@@ -21,7 +21,7 @@ from tests.serve.conftest import served  # noqa: F401  # a fixture
 from stepscope.answers.ask import ask_within
 from stepscope.answers.scope import Scope
 from stepscope.api.trace import Trace, open_trace
-from stepscope.floor.errors import StepScopeError
+from stepscope.base.errors import StepScopeError
 from stepscope.questions import find, of_one_recording
 from stepscope.report import page_data
 from stepscope.report.page import page

@@ -13,7 +13,7 @@ from tests.browser.recordings import HOSTILE, MADE
 from tests.conftest import SHARED_TRACES
 
 from stepscope.api.trace import Trace
-from stepscope.floor.units import count_text, time_text
+from stepscope.base.units import count_text, time_text
 from stepscope.report import page_data
 
 DATA = Path(__file__).parent.parent / "data" / "kineto" / "bad"

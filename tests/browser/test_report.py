@@ -10,7 +10,7 @@ import pytest
 from tests.browser.recordings import HOSTILE, LONG, training
 from tests.serve.conftest import opened
 
-from stepscope.floor.units import count_text, time_text
+from stepscope.base.units import count_text, time_text
 from stepscope.serve import growing
 
 AXE = "async () => (await axe.run(document, {resultTypes: ['violations']})).violations"

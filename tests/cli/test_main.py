@@ -12,8 +12,8 @@ import pytest
 from tests.processes import python
 
 import stepscope
+from stepscope.base.errors import StepScopeError
 from stepscope.cli import main as command_line
-from stepscope.floor.errors import StepScopeError
 
 
 def test_the_version(run):

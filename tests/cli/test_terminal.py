@@ -13,7 +13,7 @@ import threading
 import pytest
 from tests.cli.conftest import write_store
 
-from stepscope.floor.text_cells import cells
+from stepscope.base.text_cells import cells
 
 QUESTIONS = ("summary", "findings", "operators", "kernels", "modules", "steps", "communication")
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

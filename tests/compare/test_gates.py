@@ -2,8 +2,8 @@ import pytest
 
 from stepscope.api.comparisons import diff
 from stepscope.api.trace import Trace
+from stepscope.base.errors import SourceError, UsageError
 from stepscope.compare.gates import judge, parse_gate
-from stepscope.floor.errors import SourceError, UsageError
 from stepscope.store.open import Store
 
 pytestmark = pytest.mark.slow

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
+from stepscope.base.statistics import student_t
 from stepscope.compare.interval import RankMean, interval_of_change, over_ranks
-from stepscope.floor.statistics import student_t
 
 
 def _timing(*ranks):

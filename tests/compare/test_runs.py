@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from stepscope.base.statistics import student_t
 from stepscope.compare.runs import compare, run_of
-from stepscope.floor.statistics import student_t
 
 N = 2000
 

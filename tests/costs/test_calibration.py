@@ -1,5 +1,6 @@
 import pytest
 
+from stepscope.base.errors import StepScopeError, UsageError
 from stepscope.costs.calibration import (
     Measured,
     config_folder,
@@ -9,7 +10,6 @@ from stepscope.costs.calibration import (
     store_measured,
 )
 from stepscope.costs.hardware import parse_hardware
-from stepscope.floor.errors import StepScopeError, UsageError
 
 GPU = Measured(
     device='A "new" GPU',

@@ -2,9 +2,9 @@
 
 import pytest
 
+from stepscope.base.errors import UsageError
 from stepscope.costs.dtype import SIZES
 from stepscope.costs.hardware import builtin, load_hardware, parse_hardware
-from stepscope.floor.errors import UsageError
 
 FOUND = [
     ("Tesla V100-SXM2-16GB", "NVIDIA V100 SXM2"),

@@ -4,7 +4,7 @@ import pytest
 from tests.formats.sampled.profiles import read_text
 
 import stepscope
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.aps import looks_like
 
 TEXT = """\

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats import container
 from stepscope.formats.container import members, strip_bom
 from stepscope.formats.inflate import Gzip, Peekable

@@ -11,7 +11,7 @@ from tests.formats.sampled.profiles import read_text
 from tests.processes import python
 
 import stepscope
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats import onednn
 from stepscope.formats.container import members
 from stepscope.formats.onednn import looks_like, read

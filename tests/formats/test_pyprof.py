@@ -6,8 +6,8 @@ import pytest
 from tests.formats.nvprof.databases import call, tensor
 
 import stepscope
+from stepscope.base.errors import SourceError
 from stepscope.cli.main import main
-from stepscope.floor.errors import SourceError
 from stepscope.formats.container import members
 from stepscope.formats.pyprof import read
 from stepscope.formats.registry import format_of

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.runs import find_run
 

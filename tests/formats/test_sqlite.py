@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import members
 from stepscope.formats.sqlite import MAGIC, Layout, Only
 from stepscope.formats.sqlite_files import opened

@@ -7,7 +7,7 @@ import pytest
 from tests.judge.job import A100, V100, Job
 
 import stepscope.judge.rules
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 from stepscope.judge.rules import ALL, OURS, QUICK, every, quick
 
 PARTS_OF_A_STORE = ({}, {"step": [{"end_ns": 0}]}, {"host_event": [{"name": "aten::mm", "dur_ns": 5}]})

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from stepscope.base.ranks import RANK_VARIABLES
 from stepscope.cli.main import main
-from stepscope.floor.ranks import RANK_VARIABLES
 
 LAUNCHERS = ("OMPI_", "PMI", "PALS_", "MPI_", "SLURM_", "FLUX_", "JSM_", "MV2_", "ALPS_", "TORCHELASTIC")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 from stepscope.launch.job_preset import JobPreset, find_preset, preset_names
 from stepscope.launch.jobscript import Job, jobscript, not_given
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.processes import ran
 
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 from stepscope.launch.line import tool_line
 from stepscope.launch.tool import Request
 from stepscope.launch.tools import TOOLS

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.floor.captured_steps import StepRange
-from stepscope.floor.errors import UsageError
+from stepscope.base.captured_steps import StepRange
+from stepscope.base.errors import UsageError
 from stepscope.launch.line import tool_line
 from stepscope.launch.tool import Request
 from stepscope.launch.tools import TOOLS

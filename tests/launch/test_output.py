@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.floor.ranks import Process
+from stepscope.base.ranks import Process
 from stepscope.formats.file_names import rank_in_name
 from stepscope.launch.output import job_name, own_stem, stem_name
 

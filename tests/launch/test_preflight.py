@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.floor.ranks import process_from
+from stepscope.base.ranks import process_from
 from stepscope.launch import preflight
 from stepscope.launch.preflight import Node, problems, version_of
 from stepscope.launch.run import _chosen_here

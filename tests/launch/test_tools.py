@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import stepscope
-from stepscope.floor.captured_steps import StepRange
-from stepscope.floor.errors import UsageError
+from stepscope.base.captured_steps import StepRange
+from stepscope.base.errors import UsageError
 from stepscope.launch.line import capture_of, recorded_command, script_line, tool_line
 from stepscope.launch.output import outcome
 from stepscope.launch.tool import Request, Written

@@ -14,9 +14,9 @@ import pytest
 from tests.processes import python
 
 from stepscope import questions
+from stepscope.base import plugins
 from stepscope.costs import hardware
 from stepscope.costs import registry as operators
-from stepscope.floor import plugins
 from stepscope.formats import registry as formats
 from stepscope.judge import rules
 

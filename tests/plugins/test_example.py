@@ -13,9 +13,9 @@ import pytest
 from tests.processes import python
 
 import stepscope
+from stepscope.base import plugins
 from stepscope.cli.main import main
 from stepscope.costs.calibration import known_devices
-from stepscope.floor import plugins
 from stepscope.questions import find
 from stepscope.report import page_data
 from stepscope.store import build
@@ -279,14 +279,14 @@ def test_recording_never_loads_them(spawn, broken, tmp_path):
         folder,
         "-c",
         f"import importlib, sys\nfor name in {modules}: importlib.import_module(name)\n"
-        "print('broken_example' in sys.modules, 'stepscope.floor.plugins' in sys.modules)",
+        "print('broken_example' in sys.modules, 'stepscope.base.plugins' in sys.modules)",
     )
     assert (done.stdout, done.stderr) == ("False False\n", "")
 
 
 def test_a_command_that_ran_a_job_finds_none(example, spawn, tmp_path):
     script = tmp_path / "train.py"
-    script.write_text("from stepscope.floor import plugins\nprint(plugins.found('rules'))\n")
+    script.write_text("from stepscope.base import plugins\nprint(plugins.found('rules'))\n")
     done = spawn(example, "-m", "stepscope", "record", "-o", str(tmp_path / "out"), "--", str(script))
     assert (done.returncode, done.stdout) == (0, "()\n")
 

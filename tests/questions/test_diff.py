@@ -9,11 +9,11 @@ from tests.examples import examples
 
 from stepscope.api.comparisons import diff
 from stepscope.api.trace import Trace
+from stepscope.base.errors import SourceError, UsageError
 from stepscope.compare.gates import judge, parse_gate
 from stepscope.compare.interval import RankMean, over_ranks
 from stepscope.compare.rows import set_beside
 from stepscope.compare.sides import Part, Side
-from stepscope.floor.errors import SourceError, UsageError
 from stepscope.report.diff_text import verdict_sentence
 from stepscope.store.open import Store
 

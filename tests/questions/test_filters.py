@@ -11,7 +11,7 @@ from stepscope.answers.ask import ask, ask_within
 from stepscope.answers.part import Part
 from stepscope.answers.scope import Scope
 from stepscope.api.trace import Trace
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 from stepscope.questions import every, find
 from stepscope.store.open import Store
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from stepscope.answers.ask import ask
-from stepscope.floor.statistics import describe, quantile
+from stepscope.base.statistics import describe, quantile
 from stepscope.questions import find
 from stepscope.store.open import Store
 

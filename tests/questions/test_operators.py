@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from stepscope.analysis.operators.recursion import inner_calls
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 
 # aten::linear calls aten::addmm, which launches a kernel of 40 ns; aten::relu launches one of 25 ns.
 LINEAR = [

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from stepscope.answers.table import Table
-from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.base.errors import StepScopeError, UsageError
 from stepscope.report.figures import save_figure
 from stepscope.report.rank_map_plot import map_figure
 from stepscope.report.text import answer_lines

@@ -2,7 +2,7 @@ import pytest
 
 from stepscope.api.comparisons import scaling
 from stepscope.api.trace import Trace
-from stepscope.floor.errors import SourceError, UsageError
+from stepscope.base.errors import SourceError, UsageError
 from stepscope.report.page_data import reply
 from stepscope.report.scaling_text import scaling_lines, stopped
 from stepscope.store.open import Store

@@ -8,7 +8,7 @@ from tests.simulated_job import Delay, Job, simulate
 import stepscope
 from stepscope.api.comparisons import scaling
 from stepscope.api.trace import Trace
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.report.scaling_chart import scaling_chart
 from stepscope.report.scaling_text import scaling_lines
 from stepscope.store.open import Store

@@ -9,7 +9,7 @@ from stepscope.analysis.dependencies import followed
 from stepscope.analysis.dependencies.graph import build
 from stepscope.answers.ask import ask_within
 from stepscope.answers.scope import Scope
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 from stepscope.questions import find
 
 FIGURES = "change,step_ns,saved_ns,at_least_ns,at_most_ns"

@@ -38,7 +38,7 @@ def test_recording_imports_the_standard_library_torch_and_the_floor_only() -> No
         for module, _ in _imports(path)
         if module.split(".")[0]
         not in sys.stdlib_module_names | ALLOWED | FRAMEWORKS.get(path.relative_to(FOLDER).as_posix(), set())
-        if not module.startswith(("stepscope.record", "stepscope.floor"))
+        if not module.startswith(("stepscope.record", "stepscope.base"))
     ]
     assert strangers == []
 

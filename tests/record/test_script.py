@@ -13,7 +13,7 @@ import pytest
 from tests.processes import python
 
 from stepscope.api.inline_profiles import parse_result
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 from stepscope.record import inline
 from stepscope.record.plan import plan_from
 from stepscope.record.script import run

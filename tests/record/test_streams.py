@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.floor.ranks import Process
+from stepscope.base.ranks import Process
 from stepscope.record.annotate import region
 from stepscope.record.clock import Clock, DeviceClock
 from stepscope.record.inline import recorder as recording

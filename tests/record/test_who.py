@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.floor.ranks import host_name
+from stepscope.base.ranks import host_name
 from stepscope.record import inline
 from stepscope.record.traces.tracing import trace
 from stepscope.record.trouble import RecordingWarning

@@ -17,8 +17,8 @@ import pytest
 from tests.repo.sources import parsed
 
 import stepscope
+from stepscope.base.errors import SourceError
 from stepscope.cli.main import commands, main
-from stepscope.floor.errors import SourceError
 from stepscope.formats.sniff import _ADVICE
 
 ROOT = Path(__file__).parents[2]

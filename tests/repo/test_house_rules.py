@@ -109,7 +109,7 @@ def test_source_never_prints_past_the_command_line() -> None:
 PRINTS_ITSELF = {
     "src/stepscope/cli/terminal/say.py": "the one place",
     "src/stepscope/cli/script/end.py": "a script's own last words, as Python prints them",
-    "src/stepscope/floor/plugins.py": "below the command line; printable by itself",
+    "src/stepscope/base/plugins.py": "below the command line; printable by itself",
     "src/stepscope/record/trouble.py": "inside the training job; printable by itself",
 }
 

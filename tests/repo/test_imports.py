@@ -52,11 +52,11 @@ def test_no_module_outside_record_needs_torch() -> None:
 def test_the_floor_and_recording_need_nothing_but_python() -> None:
     modules = sorted(
         path.relative_to(ROOT / "src").with_suffix("").as_posix().replace("/", ".")
-        for part in ("floor", "record")
+        for part in ("base", "record")
         for path in (ROOT / "src/stepscope" / part).rglob("*.py")
         if path.name != "__init__.py" and "callbacks" not in path.parts
     )
-    assert "stepscope.floor.errors" in modules
+    assert "stepscope.base.errors" in modules
     done = _python(
         f"import importlib, sys\nfor name in {HEAVY}: sys.modules[name] = None\n"
         f"for name in {modules}: importlib.import_module(name)"

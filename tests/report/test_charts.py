@@ -10,7 +10,7 @@ from tests.examples import examples
 
 from stepscope.answers.ask import ask
 from stepscope.api.trace import Trace
-from stepscope.floor.errors import SourceError, StepScopeError, UsageError
+from stepscope.base.errors import SourceError, StepScopeError, UsageError
 from stepscope.questions import find
 from stepscope.report import figures
 from stepscope.report.chart import chart

@@ -9,7 +9,7 @@ import pytest
 
 from stepscope.analysis.operators.replayed_calls import heaviest_calls
 from stepscope.api.trace import open_trace
-from stepscope.floor.errors import SourceError, UsageError
+from stepscope.base.errors import SourceError, UsageError
 from stepscope.report.replay_script import replay_script
 
 MM = {

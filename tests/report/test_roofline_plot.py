@@ -2,7 +2,7 @@ import pytest
 from tests.questions.launched import ODD, calls, product
 
 from stepscope.answers.ask import ask
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 from stepscope.questions import find
 from stepscope.report.figures import save_figure
 from stepscope.report.roofline_plot import picture_of, roofline_figure

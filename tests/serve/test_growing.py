@@ -7,7 +7,7 @@ import pytest
 from tests.browser.recordings import training
 from tests.serve.conftest import opened
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.serve.growing import Growing
 
 

@@ -16,7 +16,7 @@ from tests.processes import python
 
 from stepscope.api.several import ask_of_several
 from stepscope.api.trace import open_trace
-from stepscope.floor.errors import SourceError, StepScopeError
+from stepscope.base.errors import SourceError, StepScopeError
 from stepscope.questions import every
 from stepscope.serve.agent_replies import MOST_CHARACTERS, fitting
 from stepscope.serve.agent_tools import _again

@@ -11,7 +11,7 @@ from tests.formats.nsys.exports import Nsys
 
 import stepscope
 from stepscope.answers.ask import ask
-from stepscope.floor.errors import DamagedSourceError, SourceError, StoreError, UsageError
+from stepscope.base.errors import DamagedSourceError, SourceError, StoreError, UsageError
 from stepscope.questions.invariants import invariants
 from stepscope.store import build, chosen, job, workers
 from stepscope.store.build import import_source, open_source

@@ -6,8 +6,8 @@ import json
 import pytest
 
 import stepscope
+from stepscope.base.errors import SourceError, UsageError
 from stepscope.cli.choices import typed_sources
-from stepscope.floor.errors import SourceError, UsageError
 from stepscope.store.build import import_source
 
 KERNELS = ["gemm", "relu"]

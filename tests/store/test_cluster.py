@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.floor.errors import StoreError, UsageError
+from stepscope.base.errors import StoreError, UsageError
 from stepscope.store import cluster as on_cluster
 from stepscope.store.build import import_source
 from stepscope.store.open import Store

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import stepscope
+from stepscope.base.errors import StoreError
 from stepscope.cli.main import main
-from stepscope.floor.errors import StoreError
 from stepscope.store import manifest
 from stepscope.store.build import import_source
 from stepscope.store.manifest import STORE_FILE

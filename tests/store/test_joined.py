@@ -6,7 +6,7 @@ import pytest
 from tests.store.test_build import trace
 
 from stepscope.answers.ask import ask
-from stepscope.floor.errors import StoreError
+from stepscope.base.errors import StoreError
 from stepscope.questions.invariants import invariants
 from stepscope.store import joined
 from stepscope.store.build import import_source

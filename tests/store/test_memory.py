@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.formats.kineto.conftest import kernel, op
 
-from stepscope.floor import allotted
+from stepscope.base import allotted
 from stepscope.formats import scratch
 from stepscope.formats.container import members
 from stepscope.formats.registry import format_named

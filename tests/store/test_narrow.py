@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import stepscope
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 from stepscope.questions import every
 from stepscope.store.build import import_source
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from stepscope.floor.errors import StoreError
+from stepscope.base.errors import StoreError
 from stepscope.schema.tables import TABLES
 from stepscope.store.manifest import is_store
 from stepscope.store.open import Store

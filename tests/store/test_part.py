@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from stepscope.base.errors import StoreError, UsageError
 from stepscope.cli.main import main
-from stepscope.floor.errors import StoreError, UsageError
 from stepscope.schema.tables import TABLES
 from stepscope.store.build import import_source
 from stepscope.store.manifest import write_store_file

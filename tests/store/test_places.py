@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.floor.errors import SourceError, StoreError
+from stepscope.base.errors import SourceError, StoreError
 from stepscope.store.build import import_source, open_source
 from stepscope.store.cache import locked
 from stepscope.store.manifest import STORE_FILE

@@ -1,6 +1,6 @@
 import pytest
 
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 from stepscope.store.open import Store
 from stepscope.store.query import check_read_only, tables_of_schema
 

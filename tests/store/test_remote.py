@@ -10,7 +10,7 @@ import pytest
 from fsspec.config import conf
 
 import stepscope
-from stepscope.floor.errors import SourceError, UsageError
+from stepscope.base.errors import SourceError, UsageError
 from stepscope.store import remote
 from stepscope.store.build import import_source
 

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stepscope.answers.ask import ask
-from stepscope.floor.errors import StoreError
+from stepscope.base.errors import StoreError
 from stepscope.questions import find
 from stepscope.store.manifest import write_store_file
 from stepscope.store.open import Store

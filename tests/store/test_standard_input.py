@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 import stepscope
+from stepscope.base.errors import SourceError
 from stepscope.cli.main import main
-from stepscope.floor.errors import SourceError
 from stepscope.store import standard_input
 
 KERNEL = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1, "dur": 2}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.browser.recordings import HOSTILE, LONG, training
 
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 from stepscope.store.columns import read_columns
 from stepscope.store.open import Store
 from stepscope.timeline.details import details

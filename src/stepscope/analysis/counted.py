@@ -6,8 +6,8 @@ from typing import Any
 
 from stepscope.answers.scope import Scope
 from stepscope.answers.sound import ranks_text
-from stepscope.floor.chosen_numbers import numbers_text
-from stepscope.floor.units import plural, time_text
+from stepscope.base.chosen_numbers import numbers_text
+from stepscope.base.units import plural, time_text
 
 
 def counted_steps(condition: str = "true") -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stepscope.analysis.call_tree import CallTree, call_tree, call_tree_of_stacks, regrouped
 from stepscope.analysis.job.residual_places import FEWEST_SAMPLES
-from stepscope.floor.units import count_text, plural
+from stepscope.base.units import count_text, plural
 from stepscope.formats.frames import UNKNOWN, Frame, parsed
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ def ranked(rows: str, group: str, column: str = _DURATION) -> str:
 
 
 def quantile(share: float, column: str = _DURATION, of: str = "true") -> str:
-    """A quantile of a group of `ranked` rows, each weighted by `stands_for`, defined as in `floor.statistics.describe`.
+    """A quantile of a group of `ranked` rows, each weighted by `stands_for`, defined as in `base.statistics.describe`.
 
     Args:
         share: which quantile.

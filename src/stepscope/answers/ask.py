@@ -16,10 +16,10 @@ from stepscope.answers.scope import Recording, Scope
 from stepscope.answers.script import with_script
 from stepscope.answers.sound import all_damaged, damaged_ranks, ranks_without_their_device, without_ranks
 from stepscope.answers.table import Table, sort_key
-from stepscope.floor.chosen_numbers import wrong_argument
-from stepscope.floor.errors import StepScopeError, UsageError
-from stepscope.floor.known_names import check_name
-from stepscope.floor.plugins import named
+from stepscope.base.chosen_numbers import wrong_argument
+from stepscope.base.errors import StepScopeError, UsageError
+from stepscope.base.known_names import check_name
+from stepscope.base.plugins import named
 from stepscope.formats.evidence import OF_NO_RANK, bears_on
 from stepscope.store.manifest import damaged_store
 from stepscope.store.open import Store

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from stepscope.floor.plugins import PlugIn
+from stepscope.base.plugins import PlugIn
 from stepscope.formats.evidence import MEANINGS, Evidence
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import JOB
 from stepscope.answers.table import Table
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,8 +15,8 @@ from stepscope.answers.declare import Question
 from stepscope.answers.part import Part
 from stepscope.answers.rows import as_declared
 from stepscope.answers.table import Table
-from stepscope.floor.home import config_folder
-from stepscope.floor.plugins import are_none, metadata_folders
+from stepscope.base.home import config_folder
+from stepscope.base.plugins import are_none, metadata_folders
 from stepscope.store.open import Store
 
 MOST_ROWS: Final = 10_000

@@ -16,9 +16,9 @@ import duckdb
 import numpy as np
 
 from stepscope.answers.part import Part, matching, window_text
-from stepscope.floor.errors import UsageError
-from stepscope.floor.known_names import did_you_mean
-from stepscope.floor.units import plural, time_text
+from stepscope.base.errors import UsageError
+from stepscope.base.known_names import did_you_mean
+from stepscope.base.units import plural, time_text
 from stepscope.formats.nesting import Forest, climb, levels
 from stepscope.link.columns import places
 from stepscope.link.device_time import DeviceTime, summed_up

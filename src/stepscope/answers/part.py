@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from stepscope.answers.declare import About, Filter, Question
-from stepscope.floor.errors import UsageError
-from stepscope.floor.quoting import sql_literal
-from stepscope.floor.units import parse_time, time_text
+from stepscope.base.errors import UsageError
+from stepscope.base.quoting import sql_literal
+from stepscope.base.units import parse_time, time_text
 
 OPEN_END_NS = 1 << 62
 """The end of a stretch of time without an end: later than any event."""

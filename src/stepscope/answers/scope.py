@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from stepscope.answers.part import EVERYTHING, Part
-from stepscope.floor.chosen_numbers import check_known
-from stepscope.floor.errors import StoreError, UsageError
-from stepscope.floor.quoting import path_text
+from stepscope.base.chosen_numbers import check_known
+from stepscope.base.errors import StoreError, UsageError
+from stepscope.base.quoting import path_text
 from stepscope.schema.tables import TABLES
 from stepscope.store.interrupt import interruptible
 from stepscope.store.open import Store, fetch_arrow

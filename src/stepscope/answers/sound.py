@@ -7,9 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from stepscope.answers.scope import Recording, Scope
-from stepscope.floor.chosen_numbers import numbers_text
-from stepscope.floor.errors import UsageError
-from stepscope.floor.units import plural
+from stepscope.base.chosen_numbers import numbers_text
+from stepscope.base.errors import UsageError
+from stepscope.base.units import plural
 from stepscope.formats.evidence import EVERYTHING, OF_A_FILE, OF_NO_RANK, Evidence
 
 STEP_TIMES: tuple[Evidence, ...] = ("host-times", "device-work", "device-times", "launches", "clocks", "steps")

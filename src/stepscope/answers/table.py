@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from stepscope.answers.declare import Column, Question
-from stepscope.floor.chosen_numbers import wrong_argument
-from stepscope.floor.complete_file import complete_output
-from stepscope.floor.errors import StepScopeError, UsageError
-from stepscope.floor.known_names import check_name
-from stepscope.floor.quoting import one_line
+from stepscope.base.chosen_numbers import wrong_argument
+from stepscope.base.complete_file import complete_output
+from stepscope.base.errors import StepScopeError, UsageError
+from stepscope.base.known_names import check_name
+from stepscope.base.quoting import one_line
 
 if TYPE_CHECKING:
     import pandas

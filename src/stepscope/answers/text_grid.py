@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from stepscope.answers.declare import JOB, Column
 from stepscope.answers.kernel_names import cut_apart, short_names
-from stepscope.floor.chosen_numbers import numbers_text
-from stepscope.floor.quoting import one_line, printable
-from stepscope.floor.text_cells import cells, first_cells, last_cells, left, right
-from stepscope.floor.units import (
+from stepscope.base.chosen_numbers import numbers_text
+from stepscope.base.quoting import one_line, printable
+from stepscope.base.text_cells import cells, first_cells, last_cells, left, right
+from stepscope.base.units import (
     NOT_MEASURED,
     bandwidth_text,
     bytes_text,

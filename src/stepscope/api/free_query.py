@@ -16,7 +16,7 @@ from stepscope.answers.ask import SOURCES, ask_within, check_top
 from stepscope.answers.declare import Column, Question, Type, unit_of
 from stepscope.answers.scope import Scope
 from stepscope.answers.table import Table
-from stepscope.floor.known_names import check_name
+from stepscope.base.known_names import check_name
 from stepscope.questions import OURS, every, find, of_one_recording
 from stepscope.store.query import sql_error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 
 if TYPE_CHECKING:
     from stepscope.api.trace import Trace

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from stepscope.api.trace import Trace
-from stepscope.floor.errors import SourceError, UsageError
+from stepscope.base.errors import SourceError, UsageError
 from stepscope.formats.container import members
 from stepscope.formats.inline.document import load, sound
 from stepscope.formats.inline.reader import label_of, results_in, tables_of

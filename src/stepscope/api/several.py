@@ -18,11 +18,11 @@ from stepscope.answers.table import Table
 from stepscope.api.asked import Captures
 from stepscope.api.inline_profiles import trace_of_profiles
 from stepscope.api.trace import Trace, open_trace
-from stepscope.floor.chosen_numbers import wrong_argument
-from stepscope.floor.errors import UsageError
-from stepscope.floor.known_names import check_name
-from stepscope.floor.path_names import path_names
-from stepscope.floor.units import plural
+from stepscope.base.chosen_numbers import wrong_argument
+from stepscope.base.errors import UsageError
+from stepscope.base.known_names import check_name
+from stepscope.base.path_names import path_names
+from stepscope.base.units import plural
 from stepscope.questions import find
 from stepscope.store.progress import Progress
 

@@ -20,12 +20,12 @@ from stepscope.api.asked import Captures
 from stepscope.api.event_questions import EventQuestions
 from stepscope.api.recording_questions import RecordingQuestions
 from stepscope.api.time_questions import TimeQuestions
-from stepscope.floor.chosen_numbers import check_known, numbers_of, wrong_argument
-from stepscope.floor.errors import StoreError, UsageError
-from stepscope.floor.known_names import check_name
-from stepscope.floor.path_names import path_names
-from stepscope.floor.quoting import printable
-from stepscope.floor.units import plural
+from stepscope.base.chosen_numbers import check_known, numbers_of, wrong_argument
+from stepscope.base.errors import StoreError, UsageError
+from stepscope.base.known_names import check_name
+from stepscope.base.path_names import path_names
+from stepscope.base.quoting import printable
+from stepscope.base.units import plural
 from stepscope.questions import every, find, of_one_recording
 from stepscope.store.jobs import KeptJob, kept_jobs
 from stepscope.store.manifest import given_path, is_store

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stepscope.base.units import bandwidth_text, flops_text, ratio_text
 from stepscope.cli.terminal.say import put
-from stepscope.floor.units import bandwidth_text, flops_text, ratio_text
 
 if TYPE_CHECKING:
     from stepscope.costs import Limits

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope.base.errors import StepScopeError, UsageError
 from stepscope.costs.calibration import Measured
-from stepscope.floor.errors import StepScopeError, UsageError
 
 if TYPE_CHECKING:
     import torch

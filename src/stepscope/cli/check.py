@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
+from stepscope.base.errors import CheckFailedError
 from stepscope.cli.choices import form_options, reading_options, sources_argument, typed_sources
 from stepscope.cli.terminal.output import chosen_form, put_answer
 from stepscope.cli.terminal.progress import open_watched
 from stepscope.cli.terminal.typed_name import typed_name
-from stepscope.floor.errors import CheckFailedError
 
 ERRORS = {
     "check-failed": (

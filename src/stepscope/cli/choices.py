@@ -14,9 +14,9 @@ import click
 
 from stepscope.answers.declare import Filter
 from stepscope.answers.part import EVERYTHING, Part, parse_window, window_typed
-from stepscope.floor.chosen_numbers import numbers_typed, parse_numbers
-from stepscope.floor.chosen_ranks import EXAMPLES, parse_ranks
-from stepscope.floor.errors import UsageError
+from stepscope.base.chosen_numbers import numbers_typed, parse_numbers
+from stepscope.base.chosen_ranks import EXAMPLES, parse_ranks
+from stepscope.base.errors import UsageError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

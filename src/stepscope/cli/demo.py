@@ -12,12 +12,12 @@ from pathlib import Path
 
 import click
 
+from stepscope.base.errors import StepScopeError, UsageError
 from stepscope.cli.choices import typed_sources
 from stepscope.cli.terminal.output import put_answer
 from stepscope.cli.terminal.progress import open_watched
 from stepscope.cli.terminal.say import put, say
 from stepscope.cli.terminal.typed_name import typed_name
-from stepscope.floor.errors import StepScopeError, UsageError
 from stepscope.report.page_data import Shown
 from stepscope.report.report_file import write_report
 

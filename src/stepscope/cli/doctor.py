@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
+from stepscope.base.errors import StepScopeError
 from stepscope.cli.choices import out_option
 from stepscope.cli.terminal.say import put
-from stepscope.floor.errors import StepScopeError
 from stepscope.launch.preflight import Problem, dotted, executable_of, problems, this_node, version_of
 from stepscope.launch.tools import TOOLS
 

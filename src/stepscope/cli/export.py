@@ -85,7 +85,7 @@ def _write_trace(
 ) -> None:
     from stepscope.answers.part import part
     from stepscope.answers.scope import Scope
-    from stepscope.floor.complete_file import check_output
+    from stepscope.base.complete_file import check_output
     from stepscope.report.trace_events import write_trace_events
 
     check_output(target)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from stepscope.base.errors import CheckFailedError
 from stepscope.cli.terminal.say import say
 from stepscope.compare.gates import Gate, Judged, judge
-from stepscope.floor.errors import CheckFailedError
 from stepscope.report.diff_text import gate_text
 
 if TYPE_CHECKING:

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from stepscope.base.errors import UsageError
+from stepscope.base.units import bytes_text
 from stepscope.cli.choices import (
     capture_option,
     form_options,
@@ -19,8 +21,6 @@ from stepscope.cli.terminal.output import chosen_form, put_answer
 from stepscope.cli.terminal.progress import progress_on
 from stepscope.cli.terminal.say import say
 from stepscope.cli.terminal.typed_name import typed_name
-from stepscope.floor.errors import UsageError
-from stepscope.floor.units import bytes_text
 
 ERRORS = {
     "too-little-memory": (

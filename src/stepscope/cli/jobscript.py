@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
+from stepscope.base.complete_file import complete_output, descriptor_of
+from stepscope.base.errors import UsageError
 from stepscope.cli.launch import apart
 from stepscope.cli.launch import command as launch
 from stepscope.cli.terminal.say import put, say
-from stepscope.floor.complete_file import complete_output, descriptor_of
-from stepscope.floor.errors import UsageError
 from stepscope.launch.job_preset import SCHEDULERS, find_preset, preset_names
 from stepscope.launch.jobscript import Job, jobscript, not_given
 from stepscope.launch.tool import Request

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import click
 
+from stepscope.base.captured_steps import SIGNALS, StepRange, parse_steps
+from stepscope.base.chosen_ranks import may_be_chosen
+from stepscope.base.errors import StepScopeError, UsageError
+from stepscope.base.folders import from_anywhere
+from stepscope.base.ranks import process_from
 from stepscope.cli.choices import Seconds, out_option, recorded_ranks_option, typed_sources
 from stepscope.cli.terminal.say import put, say
 from stepscope.cli.terminal.streams import reporting
 from stepscope.cli.terminal.typed_name import typed_name
-from stepscope.floor.captured_steps import SIGNALS, StepRange, parse_steps
-from stepscope.floor.chosen_ranks import may_be_chosen
-from stepscope.floor.errors import StepScopeError, UsageError
-from stepscope.floor.folders import from_anywhere
-from stepscope.floor.ranks import process_from
 from stepscope.launch.become import become, warn
 from stepscope.launch.finish import raw_results
 from stepscope.launch.preflight import executable_of

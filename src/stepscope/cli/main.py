@@ -17,12 +17,12 @@ from pathlib import Path
 import click
 
 from stepscope import __version__
+from stepscope.base.errors import StepScopeError
+from stepscope.base.known_names import nearest
 from stepscope.cli.terminal.say import put, say
 from stepscope.cli.terminal.streams import accept_any_text, flush, open_closed_streams, write_no_more
 from stepscope.cli.terminal.told_to_end import end_by, unwind_when_told_to_end
 from stepscope.cli.terminal.typed_name import typed_name
-from stepscope.floor.errors import StepScopeError
-from stepscope.floor.known_names import nearest
 from stepscope.questions import OURS
 from stepscope.questions import names as question_names
 from stepscope.serve.known_errors import known

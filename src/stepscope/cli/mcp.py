@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stepscope.base.errors import StepScopeError
 from stepscope.cli.choices import reading_options, sources_argument
 from stepscope.cli.shown import compare_option, opened_recordings, time_limit_option
 from stepscope.cli.terminal.say import say
-from stepscope.floor.errors import StepScopeError
 
 if TYPE_CHECKING:
     from stepscope.serve.asking import Recordings

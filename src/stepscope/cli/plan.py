@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stepscope.base.complete_file import check_output, complete_output, descriptor_of
+from stepscope.base.errors import StepScopeError, UsageError
 from stepscope.cli.terminal.say import put, say
-from stepscope.floor.complete_file import check_output, complete_output, descriptor_of
-from stepscope.floor.errors import StepScopeError, UsageError
 
 if TYPE_CHECKING:
     from stepscope.record.planning.rounds import Listed

@@ -13,6 +13,7 @@ import click
 
 from stepscope.answers.declare import Filter, Parameter, Question
 from stepscope.answers.part import filters_of, part
+from stepscope.base.complete_file import check_output
 from stepscope.cli.choices import (
     column_names,
     filter_options,
@@ -27,7 +28,6 @@ from stepscope.cli.choices import (
 from stepscope.cli.terminal.output import FORMS, chosen_form, put_answer
 from stepscope.cli.terminal.progress import open_watched, progress_on
 from stepscope.cli.terminal.say import say
-from stepscope.floor.complete_file import check_output
 from stepscope.report.pictures import PICTURES
 
 if TYPE_CHECKING:

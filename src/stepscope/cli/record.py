@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stepscope.base.captured_steps import SIGNALS, parse_steps
+from stepscope.base.errors import UsageError
+from stepscope.base.folders import from_anywhere
+from stepscope.base.units import parse_time
 from stepscope.cli.choices import out_option, recorded_ranks_option
 from stepscope.cli.script.end import Interrupted
-from stepscope.floor.captured_steps import SIGNALS, parse_steps
-from stepscope.floor.errors import UsageError
-from stepscope.floor.folders import from_anywhere
-from stepscope.floor.units import parse_time
 from stepscope.record.plan import OWN
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 from stepscope.api.several import check_one_job
 from stepscope.api.trace import open_trace
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.record.planning.rounds import Listed
 
 # torch.profiler's own module names, which no model uses.

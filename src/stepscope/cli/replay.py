@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
+from stepscope.base.complete_file import check_output, complete_output
+from stepscope.base.units import plural
 from stepscope.cli.choices import reading_options, sources_argument, typed_sources
 from stepscope.cli.terminal.progress import open_watched
 from stepscope.cli.terminal.say import say
-from stepscope.floor.complete_file import check_output, complete_output
-from stepscope.floor.units import plural
 
 
 @click.command(name="replay", short_help="Writes a script that runs a recorded operator alone and times it.")

@@ -45,8 +45,8 @@ def command(
 
     The file has the first rows of very long answers, and says how many there are.
     """
-    from stepscope.floor.complete_file import check_output
-    from stepscope.floor.units import bytes_text
+    from stepscope.base.complete_file import check_output
+    from stepscope.base.units import bytes_text
     from stepscope.report.report_file import write_report
 
     check_output(output)

@@ -6,8 +6,8 @@ import json
 
 import click
 
+from stepscope.base.known_names import check_name
 from stepscope.cli.terminal.say import put
-from stepscope.floor.known_names import check_name
 from stepscope.schema.declare import SchemaTable
 from stepscope.schema.tables import STORE_VERSION, TABLES
 

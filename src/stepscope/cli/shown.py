@@ -44,8 +44,8 @@ def opened_recordings(
     Stores stay in the cache until the stack is closed. A bar shows the progress of reading unless `silent`.
     """
     from stepscope.api.trace import open_trace
+    from stepscope.base.path_names import path_names
     from stepscope.cli.terminal.progress import open_watched
-    from stepscope.floor.path_names import path_names
     from stepscope.report.page_data import Shown
     from stepscope.store.cache import kept_used
 

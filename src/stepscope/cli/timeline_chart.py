@@ -26,7 +26,7 @@ def command(source: str, output: str, title: str | None) -> None:
 
     SRC is what `stepscope record --inline` wrote.
     """
-    from stepscope.floor.complete_file import check_output
+    from stepscope.base.complete_file import check_output
     from stepscope.report.figures import check_name, save_figure
     from stepscope.report.timeline_chart import timeline_chart
 

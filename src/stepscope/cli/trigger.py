@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from stepscope.base.errors import StepScopeError
 from stepscope.cli.choices import Seconds, recorded_ranks_option
 from stepscope.cli.terminal.say import put, say
-from stepscope.floor.errors import StepScopeError
 
 ERRORS = {
     "not-recorded": (

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from stepscope.base.errors import UsageError
+from stepscope.base.known_names import did_you_mean
 from stepscope.compare.sides import ANSWERED_LIKE
-from stepscope.floor.errors import UsageError
-from stepscope.floor.known_names import did_you_mean
 
 STEP_TIME = "step_time"
 """Names the entire step or iteration, whatever the table is about: without the profiler, if both sides have such

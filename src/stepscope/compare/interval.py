@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from stepscope.floor.statistics import student_t
+from stepscope.base.statistics import student_t
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from stepscope.base.statistics import student_t
 from stepscope.compare.interval import RankMean, Timing, interval_of_change, over_ranks
-from stepscope.floor.statistics import student_t
 
 WHOLE = "iteration"
 MODES = ("weak", "strong")

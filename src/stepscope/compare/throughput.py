@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from stepscope.analysis.job.throughput import NO_INTERVAL, Rate, rate_text, together
-from stepscope.floor.statistics import bounds
-from stepscope.floor.units import count_text, ratio_text, time_text
+from stepscope.base.statistics import bounds
+from stepscope.base.units import count_text, ratio_text, time_text
 
 _ALIKE = 1e-3
 """Mean batches with a smaller relative difference are the same: the last of an epoch may be smaller."""

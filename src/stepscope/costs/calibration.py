@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stepscope.base.complete_file import complete_output
+from stepscope.base.errors import UsageError
+from stepscope.base.home import config_folder
+from stepscope.base.quoting import toml_string
 from stepscope.costs.hardware import Hardware, load_hardware, parse_hardware
-from stepscope.floor.complete_file import complete_output
-from stepscope.floor.errors import UsageError
-from stepscope.floor.home import config_folder
-from stepscope.floor.quoting import toml_string
 
 _HINT = "set XDG_CONFIG_HOME to a folder that you may write to"
 _RECALIBRATE = "measure this machine with: stepscope calibrate"

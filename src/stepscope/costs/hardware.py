@@ -17,10 +17,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from stepscope.base.errors import UsageError
+from stepscope.base.plugins import load
 from stepscope.costs.dtype import SIZES
 from stepscope.costs.work import Unit
-from stepscope.floor.errors import UsageError
-from stepscope.floor.plugins import load
 
 _TYPES = frozenset(SIZES) | {"tf32"}
 _KEYS = frozenset(

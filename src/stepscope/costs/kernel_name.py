@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from stepscope.base.patterns import lazily
 from stepscope.costs.work import FAMILIES
-from stepscope.floor.patterns import lazily
 from stepscope.formats.communication import communicating
 
 CLASSES: tuple[str, ...] = (

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import cache, lru_cache, wraps
 from typing import NamedTuple
 
+from stepscope.base.plugins import PlugIn, load, of_type
 from stepscope.costs.call import Call, Untold, parse_call
 from stepscope.costs.families import MODELS
 from stepscope.costs.work import DEFAULT_CONVENTIONS, FAMILIES, Conventions, Model, Work
-from stepscope.floor.plugins import PlugIn, load, of_type
 
 BY_NAME = {name: model for model in MODELS for name in model.names}
 _BY_FORM = [model for model in MODELS if model.form is not None]

@@ -18,10 +18,10 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from stepscope.base.patterns import lazily
 from stepscope.costs.call import parse_call
 from stepscope.costs.dtype import size_of
 from stepscope.costs.registry import model_of
-from stepscope.floor.patterns import lazily
 
 _LONGEST_NAME = 8192
 

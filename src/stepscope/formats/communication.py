@@ -10,7 +10,7 @@ import json
 from functools import lru_cache
 from typing import NamedTuple
 
-from stepscope.floor.patterns import lazily
+from stepscope.base.patterns import lazily
 
 
 class Communicating(NamedTuple):

@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stepscope.floor.errors import SourceError
-from stepscope.floor.quoting import path_text, printable
+from stepscope.base.errors import SourceError
+from stepscope.base.quoting import path_text, printable
 from stepscope.formats.inflate import Checked, Deflate, FileWindow, Peekable, Stream, uncompressed
 
 MOST_LAYERS = 3

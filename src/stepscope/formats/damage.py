@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stepscope.floor.errors import DamagedSourceError
+from stepscope.base.errors import DamagedSourceError
 
 ERRORS = {
     "damaged-source": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
 

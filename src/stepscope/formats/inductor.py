@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepscope.floor.regular_file import regular_file_bytes
+from stepscope.base.regular_file import regular_file_bytes
 
 MOST_BYTES = 256 << 20
 """Longer files are not read: logs of a compilation have some MB."""

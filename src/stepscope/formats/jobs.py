@@ -18,8 +18,8 @@ from datetime import datetime, timezone
 from itertools import takewhile
 from pathlib import Path
 
-from stepscope.floor.errors import SourceError
-from stepscope.floor.path_names import path_names
+from stepscope.base.errors import SourceError
+from stepscope.base.path_names import path_names
 from stepscope.formats.container import Member
 from stepscope.formats.file_names import natural, place_of, stated_rank, stem_of
 from stepscope.formats.registry import Format

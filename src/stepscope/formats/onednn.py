@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import ByteStream, Member, strip_bom
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 
 MOST_VALUES = 1 << 24
 """Values that are held at once: on the stack, or in lists and dictionaries that were not taken."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats import vocabulary
 from stepscope.formats.container import Member
 from stepscope.formats.nvtx.calls import operator_name

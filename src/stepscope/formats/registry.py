@@ -12,8 +12,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from stepscope.floor.errors import SourceError
-from stepscope.floor.plugins import PlugIn, load, named, of_type
+from stepscope.base.errors import SourceError
+from stepscope.base.plugins import PlugIn, load, named, of_type
 from stepscope.formats.accepted import accepted
 from stepscope.formats.container import BLANK, ByteStream, Member, strip_bom
 from stepscope.formats.options import ReadOptions

@@ -14,9 +14,9 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
-from stepscope.floor.errors import SourceError
-from stepscope.floor.folders import walked
-from stepscope.floor.quoting import path_text
+from stepscope.base.errors import SourceError
+from stepscope.base.folders import walked
+from stepscope.base.quoting import path_text
 from stepscope.formats.container import Member, called, members
 from stepscope.formats.file_names import name_of, natural, place_of, stated_rank, stem_of, worker_of
 from stepscope.formats.inductor import is_provenance

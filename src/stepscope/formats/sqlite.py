@@ -19,8 +19,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from stepscope.floor.errors import SourceError
-from stepscope.floor.quoting import sql_name
+from stepscope.base.errors import SourceError
+from stepscope.base.quoting import sql_name
 from stepscope.formats.scratch import kept_columns
 from stepscope.formats.sqlite_packed import PACKED, TEXTS, as_text, packing_query, unpacked
 

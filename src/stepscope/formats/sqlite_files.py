@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.sqlite import LONGEST_TEXT, MAGIC, Database, Layout, damaged

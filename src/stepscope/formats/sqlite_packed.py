@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from stepscope.floor.quoting import sql_name
+from stepscope.base.quoting import sql_name
 
 PACKED = frozenset({"integer", "name", "text", "hex"})
 """Kinds of columns that can be packed; a `name` must be a number, not a text."""

@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import Literal
 
-from stepscope.floor.patterns import lazily
+from stepscope.base.patterns import lazily
 from stepscope.formats.communication import communicating
 
 Side = Literal["host", "device"]
@@ -143,7 +143,7 @@ _INSTALLED = lazily(
     r"(?:^|/)(?:site|dist)-packages/|(?:^|/)lib(?:64)?/python\d[\d.]*/|/Python\d+/Lib/"
     r"|(?:^|/)torch/(?:_\w+|\w+\.py$|nn/|optim/|autograd/|utils/|distributed/|cuda/|amp/|ao/|func/"
     r"|fx/|jit/|profiler/|compiler/|export/|library|backends/|multiprocessing/)"
-    r"|(?:^|/)stepscope/(?:api|cli|floor|record)/|/bin/(?:stepscope|torchrun|accelerate)$"
+    r"|(?:^|/)stepscope/(?:api|cli|base|record)/|/bin/(?:stepscope|torchrun|accelerate)$"
 )
 _LIBRARIES = frozenset({"torch", "torchgen", "functorch", "triton", "apex", "pyprof", "pyprof2", "numpy", "click"})
 """Packages that are never the program's own code. torch removes the interpreter's path from file names, so that for

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.frames import Frame
 from stepscope.formats.host_metrics import Row

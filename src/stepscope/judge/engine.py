@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from stepscope.answers.sound import STEP_TIMES, without_ranks
-from stepscope.floor.units import time_text
+from stepscope.base.units import time_text
 from stepscope.judge.declare import FILLED, HIGH, LEADING, MEDIUM, WITH_HOST, WITH_OTHERS, Finding, Rule, Severity
 from stepscope.judge.facts import Facts, ranks_text
 from stepscope.judge.host_pace import held

@@ -13,8 +13,8 @@ from stepscope.analysis.recording import WORK, every_step, rank_batches
 from stepscope.analysis.steps.breakdown import PARTS, WAITING
 from stepscope.analysis.steps.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
 from stepscope.answers.sound import ranks_text as ranks_text  # how rules name ranks
-from stepscope.floor.chosen_numbers import numbers_typed
-from stepscope.floor.units import ratio_text, time_text
+from stepscope.base.chosen_numbers import numbers_typed
+from stepscope.base.units import ratio_text, time_text
 from stepscope.judge.phase_means import PARTS as OF_PHASES
 from stepscope.judge.phase_means import PhaseMeans
 from stepscope.judge.recorded import Recorded

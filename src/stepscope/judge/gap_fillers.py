@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.floor.grouping import grouped
-from stepscope.floor.quoting import sql_literal
+from stepscope.base.grouping import grouped
+from stepscope.base.quoting import sql_literal
 
 if TYPE_CHECKING:
     from stepscope.answers.scope import Scope

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.attribution import CALLED
 from stepscope.analysis.recording import WORK
+from stepscope.base.quoting import sql_literal
 from stepscope.costs import PRODUCTS, kernel_class, model_of, product_type, tensor_core_use
 from stepscope.costs.call import parse_call
-from stepscope.floor.quoting import sql_literal
 from stepscope.judge.merged_rows import merged
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from stepscope.floor.quoting import sql_literal
+from stepscope.base.quoting import sql_literal
 from stepscope.judge.declare import Confidence, Finding, Threshold, of_time
 from stepscope.judge.facts import Facts, first
 

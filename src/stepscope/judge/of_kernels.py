@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stepscope.floor.quoting import sql_literal
+from stepscope.base.quoting import sql_literal
 from stepscope.judge.declare import Confidence, Finding, Threshold, of_time
 from stepscope.judge.facts import Facts, first
 from stepscope.judge.groups import Group, by_kernel, reproduce

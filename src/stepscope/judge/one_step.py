@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.steps.breakdown import PARTS
-from stepscope.floor.units import ratio_text
+from stepscope.base.units import ratio_text
 
 if TYPE_CHECKING:
     from stepscope.judge.facts import Facts

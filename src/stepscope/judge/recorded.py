@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.recording import marks_steps
 from stepscope.answers.sound import damaged_ranks
-from stepscope.floor.quoting import sql_literal
+from stepscope.base.quoting import sql_literal
 from stepscope.formats.evidence import Evidence
 from stepscope.judge.phase_means import PhaseMeans, phase_means
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.analysis.recording import WORK
 from stepscope.analysis.steps.gaps import OTHER
-from stepscope.floor.units import ratio_text
+from stepscope.base.units import ratio_text
 from stepscope.judge.merged_rows import merged
 
 if TYPE_CHECKING:

@@ -4,5 +4,5 @@ A rank that was not chosen becomes the command itself. Terms: a *tool* is a prof
 is what the user runs; the *starter* (`started.py`) is what a tool runs in its place, so that the command runs once and
 its exit code is known whatever the tool does.
 
-Like `record`, this runs inside users' jobs, so it imports only the standard library and `floor`.
+Like `record`, this runs inside users' jobs, so it imports only the standard library and `base`.
 """

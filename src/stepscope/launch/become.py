@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from stepscope.floor.quoting import printable_lines
+from stepscope.base.quoting import printable_lines
 from stepscope.launch.started import IGNORED_BY_PYTHON, NOT_EXECUTABLE, NOT_FOUND, run_by_shell
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepscope.floor.errors import StepScopeError
+from stepscope.base.errors import StepScopeError
 from stepscope.launch.preflight import executable_of
 from stepscope.launch.tools import TOOLS
 

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 
 SCHEDULERS = {"pbs": "qsub", "slurm": "sbatch"}
 """Schedulers, with the commands that submit a script."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from stepscope.floor.errors import UsageError
-from stepscope.floor.quoting import one_line
+from stepscope.base.errors import UsageError
+from stepscope.base.quoting import one_line
 from stepscope.launch.bash_words import bash_word, bash_words
 from stepscope.launch.job_preset import SCHEDULERS, JobPreset
 

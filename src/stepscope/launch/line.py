@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepscope.floor.captured_steps import SIGNAL_VARIABLE
-from stepscope.floor.errors import UsageError
+from stepscope.base.captured_steps import SIGNAL_VARIABLE
+from stepscope.base.errors import UsageError
 from stepscope.launch.tool import Request, Tool
 
 ERRORS = {

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from stepscope.floor.ranks import Process
+from stepscope.base.ranks import Process
 from stepscope.launch.tool import Request, Tool
 
 _JOBS = (

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from stepscope.floor.errors import StepScopeError
+from stepscope.base.errors import StepScopeError
 from stepscope.launch.tool import Need, Tool
 
 ERRORS = {

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from stepscope.floor.chosen_ranks import chosen, may_be_chosen, names_nobody
-from stepscope.floor.errors import StepScopeError
-from stepscope.floor.ranks import Process, process_from
+from stepscope.base.chosen_ranks import chosen, may_be_chosen, names_nobody
+from stepscope.base.errors import StepScopeError
+from stepscope.base.ranks import Process, process_from
 from stepscope.launch.become import become, original_environment, warn
 from stepscope.launch.divert import Diverted
 from stepscope.launch.line import Line, capture_of, recorded_command, tool_line

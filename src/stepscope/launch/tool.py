@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from stepscope.floor.captured_steps import StepRange
-from stepscope.floor.errors import UsageError
+from stepscope.base.captured_steps import StepRange
+from stepscope.base.errors import UsageError
 
 ERRORS = {
     "tool-option": (

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stepscope.floor.units import plural, ratio_text
+from stepscope.base.units import plural, ratio_text
 from stepscope.formats.consecutive import run_starts
 from stepscope.formats.cupti.device_rows import NAMELESS
 from stepscope.formats.damage import CLASSES, is_harmless, line

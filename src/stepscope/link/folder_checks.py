@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from stepscope.floor.path_names import path_names
-from stepscope.floor.units import plural, ratio_text
+from stepscope.base.path_names import path_names
+from stepscope.base.units import plural, ratio_text
 from stepscope.link.checks import CHECKS, NOTE, OK, WARNING, Found, check
 
 __all__ = [

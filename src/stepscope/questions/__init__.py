@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from stepscope.floor.plugins import load
+from stepscope.base.plugins import load
 
 if TYPE_CHECKING:
     from stepscope.answers.declare import Question
@@ -112,7 +112,7 @@ def find(name: str) -> Question:
         UsageError: there is no such question.
     """
     from stepscope.answers.declare import Question
-    from stepscope.floor.known_names import check_name
+    from stepscope.base.known_names import check_name
 
     wanted = name.replace("_", "-")
     if wanted not in OURS:
@@ -151,7 +151,7 @@ def of_one_recording(question: Question) -> Question:
     Raises:
         UsageError: the question compares recordings.
     """
-    from stepscope.floor.errors import UsageError
+    from stepscope.base.errors import UsageError
 
     if question.recordings != "one":
         raise UsageError(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import RANK, Column, by_form, question
 from stepscope.answers.rows import answer_dicts, noted
-from stepscope.floor.grouping import grouped
+from stepscope.base.grouping import grouped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,7 +132,7 @@ def _ratio(exposed_ns: int | None, own: list[Alike]) -> float | None:
 
 def _note(scope: Scope, found: list[Alike]) -> str:
     """Says what the recording lacks for a part of the answer, and what is not counted."""
-    from stepscope.floor.units import time_text
+    from stepscope.base.units import time_text
     from stepscope.formats.communication import communicating
 
     told = []

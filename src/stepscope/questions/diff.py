@@ -12,14 +12,14 @@ from stepscope.analysis.recording import marks_steps
 from stepscope.answers.declare import Parameter, question
 from stepscope.answers.rows import noted
 from stepscope.answers.sound import sound_recordings
+from stepscope.base.errors import SourceError
+from stepscope.base.units import plural, ratio_text, time_text
 from stepscope.compare.rows import COLUMNS, COUNTED_CALLS, PROFILED_STEP, finish, row_of, set_beside
 from stepscope.compare.settings import differing, settings_of
 from stepscope.compare.sides import ANSWERED_LIKE, Side, offered, read_side
 from stepscope.compare.throughput import throughput_compared
 from stepscope.compare.tree import Tree, read_tree
 from stepscope.compare.tree_rows import set_trees_beside
-from stepscope.floor.errors import SourceError
-from stepscope.floor.units import plural, ratio_text, time_text
 from stepscope.formats.evidence import EVERYTHING
 
 if TYPE_CHECKING:

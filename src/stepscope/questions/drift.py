@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import RANK, Column, Parameter, question
 from stepscope.answers.rows import answer_dicts, noted
-from stepscope.floor.grouping import grouped
-from stepscope.floor.units import plural
+from stepscope.base.grouping import grouped
+from stepscope.base.units import plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -180,7 +180,7 @@ def _together(rows: list[Row], every: Row) -> tuple[int, int]:
 
 def _note(rows: list[Row], of: str) -> str:
     from stepscope.analysis.trend import ENOUGH
-    from stepscope.floor.units import count_text, ratio_text
+    from stepscope.base.units import count_text, ratio_text
 
     short = {row["name"] for row in rows if row["trend"] is None}
     short -= {row["name"] for row in rows if row["trend"] is not None}

@@ -8,7 +8,7 @@ from stepscope.analysis.attribution import NO_MODULE
 from stepscope.analysis.operators.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
 from stepscope.answers.declare import RANK, SPAN, STEP, Column, by_form, question
 from stepscope.answers.rows import answer_dicts, noted
-from stepscope.floor.units import ratio_text
+from stepscope.base.units import ratio_text
 from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from stepscope.analysis.recording import Array
 from stepscope.analysis.tree import listed
 from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_dicts, noted
-from stepscope.floor.units import ratio_text, time_text
+from stepscope.base.units import ratio_text, time_text
 from stepscope.formats.frames import UNKNOWN, Frame
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from stepscope.analysis.job.throughput import throughput_words
 from stepscope.answers.declare import SPAN, Column, by_form, question
 from stepscope.answers.rows import noted
 from stepscope.answers.script import script_of
-from stepscope.floor.statistics import student_t
+from stepscope.base.statistics import student_t
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.analysis.memory import PLACE
 from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_dicts, noted
-from stepscope.floor.units import bytes_text
+from stepscope.base.units import bytes_text
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_rows, noted
 from stepscope.answers.sound import sound_recordings
-from stepscope.floor.grouping import grouped
+from stepscope.base.grouping import grouped
 from stepscope.formats.evidence import DEVICE_WORK
 from stepscope.questions.metrics import FILLS
 
@@ -74,7 +74,7 @@ def _compared(recordings: Sequence[Recording], left_out: str) -> pa.Table:
 
 def _by_key(recording: Recording) -> dict[Any, list[MeasuredKernel]]:
     from stepscope.analysis.kernels.measured import joined_kernels
-    from stepscope.floor.kernel_spelling import kernel_key
+    from stepscope.base.kernel_spelling import kernel_key
 
     kernels = joined_kernels(recording.scope).kernels
     return grouped(kernels, lambda one: (kernel_key(one.name), one.grid, one.block))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from stepscope.analysis.operators.attainable import LIMITS
 from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import answer_dicts
+from stepscope.base.grouping import grouped
 from stepscope.costs import known_devices
 from stepscope.costs.primitive import DTYPES, primitive_flops
-from stepscope.floor.grouping import grouped
 
 if TYPE_CHECKING:
     import pyarrow as pa

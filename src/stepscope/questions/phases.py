@@ -8,7 +8,7 @@ from stepscope.analysis.job.phase_times import EACH_STEP, IN_WINDOWS, OTHER_STEP
 from stepscope.analysis.job.throughput import throughput_words
 from stepscope.answers.declare import SPAN, Column, by_form, question
 from stepscope.answers.rows import answer_rows, noted
-from stepscope.floor.units import ratio_text, time_text
+from stepscope.base.units import ratio_text, time_text
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import RANK, Column, question
 from stepscope.answers.rows import answer_dicts, noted
-from stepscope.floor.grouping import grouped
+from stepscope.base.grouping import grouped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,7 +137,7 @@ def rank_overview(scope: Scope) -> pa.Table:
 
 def _named(rows: list[Row]) -> str:
     """Names the ranks that differ, in a sentence: among many rows they would be missed."""
-    from stepscope.floor.chosen_numbers import numbers_text
+    from stepscope.base.chosen_numbers import numbers_text
 
     found = [(row["rank"], row["differs"]) for row in rows if row["differs"]]
     if not found:
@@ -150,7 +150,7 @@ def _named(rows: list[Row]) -> str:
 
 def _bubbles(found: Pipelines | None, rows: list[Row]) -> str:
     """Says how large the bubbles of pipelines are, and how much of that was not measured as waiting."""
-    from stepscope.floor.units import ratio_text
+    from stepscope.base.units import ratio_text
 
     known = [(row["bubble_ratio"], row["rank"]) for row in rows if row.get("bubble_ratio") is not None]
     if found is None or not known:
@@ -193,7 +193,7 @@ def _row(
 
 def _distance(differs: Differs) -> str:
     """The distance from the others: in per cent if that is meaningful, else in time."""
-    from stepscope.floor.units import ratio_text, time_text
+    from stepscope.base.units import ratio_text, time_text
 
     sign = "+" if differs.ns > 0 else "-"
     if differs.ratio is None or abs(differs.ratio) > 1:
@@ -204,8 +204,8 @@ def _distance(differs: Differs) -> str:
 def _compared(means: dict[str, dict[int, float]]) -> list[str]:
     """The median and the largest mean of each relevant measure, and the rank of the largest."""
     from stepscope.analysis.ranks.rank_times import OF_STEP
-    from stepscope.floor.statistics import quantile
-    from stepscope.floor.units import time_text
+    from stepscope.base.statistics import quantile
+    from stepscope.base.units import time_text
 
     parts = []
     longest = max(means["step"].values(), default=0.0)

@@ -13,12 +13,12 @@ from stepscope.answers.ask import ask_within
 from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_dicts, noted
 from stepscope.answers.sound import sound_recordings
+from stepscope.base.errors import SourceError, UsageError
+from stepscope.base.units import count_text, plural, ratio_text
 from stepscope.compare.interval import RankMean
 from stepscope.compare.run_parts import IMBALANCE, as_rows, split_waiting, step_parts, tells_waiting
 from stepscope.compare.runs import BELOW, MODES, Run, as_event, compare, run_of
 from stepscope.compare.sides import phase_means
-from stepscope.floor.errors import SourceError, UsageError
-from stepscope.floor.units import count_text, plural, ratio_text
 
 if TYPE_CHECKING:
     import pyarrow as pa

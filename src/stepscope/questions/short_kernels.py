@@ -8,7 +8,7 @@ from stepscope.analysis.attribution import LABELLED_WORK
 from stepscope.analysis.kernels.traits import KERNELS
 from stepscope.answers.declare import Column, Parameter, by_form, question
 from stepscope.answers.rows import noted
-from stepscope.floor.units import count_text, time_text
+from stepscope.base.units import count_text, time_text
 from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:

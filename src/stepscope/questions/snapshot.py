@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_dicts
 from stepscope.answers.script import with_script
-from stepscope.floor.grouping import grouped
+from stepscope.base.grouping import grouped
 from stepscope.judge.host_limits import DEVICE_TIMED, HOST_LIMITS
 
 if TYPE_CHECKING:

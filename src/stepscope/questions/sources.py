@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import noted
 from stepscope.answers.scope import Scope
-from stepscope.floor.path_names import file_of
+from stepscope.base.path_names import file_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

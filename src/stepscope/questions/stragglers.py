@@ -290,7 +290,7 @@ def _named(lateness: Lateness, none: str) -> str:
     from stepscope.analysis.ranks.lateness import CAUSES
     from stepscope.analysis.ranks.straggler import LATE_ABOVE, late_in_collectives, recorded_lateness
     from stepscope.answers.sound import ranks_text
-    from stepscope.floor.units import ratio_text, time_text
+    from stepscope.base.units import ratio_text, time_text
 
     if not lateness.step_ns:
         return ""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Column, question
 from stepscope.answers.rows import answer_dicts
-from stepscope.floor.chosen_numbers import numbers_text
-from stepscope.floor.path_names import file_of
-from stepscope.floor.units import bytes_text, count_text, plural, time_text
+from stepscope.base.chosen_numbers import numbers_text
+from stepscope.base.path_names import file_of
+from stepscope.base.units import bytes_text, count_text, plural, time_text
 from stepscope.formats.evidence import EVERYTHING, OF_NO_RANK
 from stepscope.formats.vocabulary import unknown_model
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.answers.declare import DEVICE, RANK, Column, by_form, question
 from stepscope.answers.rows import answer_dicts, noted
-from stepscope.floor.units import ratio_text
+from stepscope.base.units import ratio_text
 from stepscope.formats.evidence import LAUNCHED_WORK
 
 if TYPE_CHECKING:

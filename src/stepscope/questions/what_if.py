@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.analysis.dependencies import FILLS, RESTS_ON
 from stepscope.answers.declare import Column, Parameter, question
 from stepscope.answers.rows import answer_rows, noted
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -196,7 +196,7 @@ def _as_named(which: str) -> str:
 
 def _without(text: str) -> list[Change]:
     from stepscope.analysis.dependencies.change import Change
-    from stepscope.floor.known_names import check_name
+    from stepscope.base.known_names import check_name
 
     words = [word.strip() for word in text.split(",") if word.strip()]
     return [Change(without=(check_name(word, tuple(_WORDS), "change"),)) for word in words]

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ParamSpec, TypeVar
 
-from stepscope.floor.quoting import printable
+from stepscope.base.quoting import printable
 from stepscope.record.after_import import AfterImport
 from stepscope.record.compiling import compiling_check, never
 from stepscope.record.cpp import define_mark

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from functools import lru_cache
 
-from stepscope.floor.statistics import median_interval, quantile
+from stepscope.base.statistics import median_interval, quantile
 
 MOST_PART = 0.005
 """The part of the time of all steps that recording may take in total."""

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from stepscope.floor.complete_file import complete_file
+from stepscope.base.complete_file import complete_file
 from stepscope.record.trouble import Guard, warn_once
 
 

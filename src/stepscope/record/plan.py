@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stepscope.floor.complete_file import complete_output
-from stepscope.floor.errors import UsageError
-from stepscope.floor.known_names import did_you_mean
-from stepscope.floor.quoting import toml_string
+from stepscope.base.complete_file import complete_output
+from stepscope.base.errors import UsageError
+from stepscope.base.known_names import did_you_mean
+from stepscope.base.quoting import toml_string
 from stepscope.record.labels import Direction, Label, label_in_layer, parse_label
 
 _DIRECTIONS: tuple[tuple[str, Direction], ...] = (("forward_events", "forward"), ("backward_events", "backward"))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 from stepscope.record.after_import import AfterImport
 from stepscope.record.job.as_main import MainProgram
 from stepscope.record.job.loop import LoopFinder

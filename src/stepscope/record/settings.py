@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from stepscope.floor.environment import is_kept_variable
-from stepscope.floor.ranks import RANK_VARIABLES
+from stepscope.base.environment import is_kept_variable
+from stepscope.base.ranks import RANK_VARIABLES
 
 _loader: dict[str, Any] = {}
 """The settings of the DataLoader that started last; while a model trains, the one that feeds it."""

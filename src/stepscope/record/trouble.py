@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from stepscope.floor.quoting import printable
+from stepscope.base.quoting import printable
 from stepscope.record.compiling import compiling_check
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from stepscope.floor.ranks import Process, this_process
+from stepscope.base.ranks import Process, this_process
 from stepscope.record.trouble import warn_once
 
 

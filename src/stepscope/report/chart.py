@@ -6,9 +6,9 @@ from typing import Any
 
 from stepscope.answers.kernel_names import short_names
 from stepscope.answers.table import Table
-from stepscope.floor.errors import StepScopeError
-from stepscope.floor.quoting import one_line
-from stepscope.floor.units import ratio_text
+from stepscope.base.errors import StepScopeError
+from stepscope.base.quoting import one_line
+from stepscope.base.units import ratio_text
 from stepscope.report.figures import COLOURS, finish_axes, new_figure, plain_text
 from stepscope.report.pictures import PICTURES
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from stepscope.answers.kernel_names import cut_apart, short_names
 from stepscope.answers.text_grid import MARK, Line, Style, note_lines, shortened, warning_lines, wrapped
+from stepscope.base.quoting import one_line
+from stepscope.base.statistics import bounds
+from stepscope.base.text_cells import cells, left, right
+from stepscope.base.units import NOT_MEASURED, count_text, ratio_text, time_text
 from stepscope.compare.drivers import Row, drivers_of
-from stepscope.floor.quoting import one_line
-from stepscope.floor.statistics import bounds
-from stepscope.floor.text_cells import cells, left, right
-from stepscope.floor.units import NOT_MEASURED, count_text, ratio_text, time_text
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table

@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stepscope.floor.complete_file import complete_output
-from stepscope.floor.errors import StepScopeError, UsageError
-from stepscope.floor.quoting import printable
+from stepscope.base.complete_file import complete_output
+from stepscope.base.errors import StepScopeError, UsageError
+from stepscope.base.quoting import printable
 
 SUFFIXES = (".png", ".svg")
 

@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.text_grid import Line, wrapped
-from stepscope.floor.quoting import one_line
-from stepscope.floor.statistics import bounds
-from stepscope.floor.units import count_text, plural, ratio_text, time_text
+from stepscope.base.quoting import one_line
+from stepscope.base.statistics import bounds
+from stepscope.base.units import count_text, plural, ratio_text, time_text
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.answers.kernel_names import cut_apart
 from stepscope.answers.text_grid import MARK, heads, shortened, shown_columns, value_text
-from stepscope.floor.quoting import one_line, printable
+from stepscope.base.quoting import one_line, printable
 from stepscope.report.diff_text import columns_of, gate_row_text, names_of, rows_in_short, verdict_sentence
 from stepscope.report.question_page import markdown_table
 

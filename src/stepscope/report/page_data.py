@@ -22,8 +22,8 @@ from stepscope import __version__
 from stepscope.answers.ask import ask_within
 from stepscope.answers.declare import Question
 from stepscope.answers.kernel_names import short_names
-from stepscope.floor.errors import StepScopeError
-from stepscope.floor.units import bytes_text
+from stepscope.base.errors import StepScopeError
+from stepscope.base.units import bytes_text
 from stepscope.questions import every
 from stepscope.report.declaration import page_declaration
 from stepscope.report.page import json_in_html

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from stepscope.answers.table import Table
-from stepscope.floor.errors import StepScopeError
+from stepscope.base.errors import StepScopeError
 from stepscope.report.figures import new_figure
 from stepscope.report.rank_map_text import scale_of
 

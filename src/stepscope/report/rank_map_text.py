@@ -9,9 +9,9 @@ from typing import Any
 
 from stepscope.answers.table import Table
 from stepscope.answers.text_grid import MARK, Line, note_lines, wrapped
-from stepscope.floor.chosen_numbers import numbers_text
-from stepscope.floor.statistics import quantile
-from stepscope.floor.units import time_text
+from stepscope.base.chosen_numbers import numbers_text
+from stepscope.base.statistics import quantile
+from stepscope.base.units import time_text
 
 SHADES = "·░▒▓█"
 MOST_LINES = 32

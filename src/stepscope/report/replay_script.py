@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from stepscope.analysis.operators.replayed_calls import ReplayedCall, kernel_names, rebuilt
 from stepscope.answers.scope import Scope
-from stepscope.floor.errors import SourceError
-from stepscope.floor.quoting import printable
+from stepscope.base.errors import SourceError
+from stepscope.base.quoting import printable
 
 _PLACE = "# RECORDED\n"
 _MOST_NAMED = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from stepscope.floor.complete_file import complete_output
+from stepscope.base.complete_file import complete_output
 from stepscope.report.page import page
 from stepscope.report.page_data import Shown, page_data
 from stepscope.report.second_process import helping

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.floor.errors import UsageError
-from stepscope.floor.quoting import one_line
-from stepscope.floor.units import bandwidth_text, flops_text
+from stepscope.base.errors import UsageError
+from stepscope.base.quoting import one_line
+from stepscope.base.units import bandwidth_text, flops_text
 from stepscope.report.figures import COLOURS, finish_axes, new_figure, plain_text
 
 if TYPE_CHECKING:

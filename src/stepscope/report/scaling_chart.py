@@ -8,8 +8,8 @@ from typing import Any
 from stepscope.answers.table import Table
 from stepscope.api.comparisons import scaling
 from stepscope.api.several import Source
+from stepscope.base.units import plural, time_text
 from stepscope.compare.runs import WHOLE
-from stepscope.floor.units import plural, time_text
 from stepscope.report.figures import COLOURS, GREY, finish_axes, new_figure, plain_text
 
 MOST_LABELS = 12

@@ -7,9 +7,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.text_grid import Line, wrapped
+from stepscope.base.quoting import one_line
+from stepscope.base.units import plural, ratio_text, time_text
 from stepscope.compare.runs import WHOLE, small_labels
-from stepscope.floor.quoting import one_line
-from stepscope.floor.units import plural, ratio_text, time_text
 from stepscope.report.diff_text import signed_time
 
 if TYPE_CHECKING:

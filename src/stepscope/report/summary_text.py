@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.kernel_names import cut_apart, short_names
 from stepscope.answers.text_grid import MARK, Line, shortened, wrapped
-from stepscope.floor.quoting import one_line
-from stepscope.floor.text_cells import left
-from stepscope.floor.units import NOT_MEASURED, count_text, plural, ratio_text, time_text
+from stepscope.base.quoting import one_line
+from stepscope.base.text_cells import left
+from stepscope.base.units import NOT_MEASURED, count_text, plural, ratio_text, time_text
 from stepscope.report.advice import advice_lines, asked_of
 
 if TYPE_CHECKING:

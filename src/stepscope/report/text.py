@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from stepscope.answers.text_grid import Line, note_lines
-from stepscope.floor.quoting import one_line, printable
+from stepscope.base.quoting import one_line, printable
 from stepscope.report.advice import typed
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from stepscope.api.several import Source, check_one_job, opened
-from stepscope.floor.errors import SourceError
-from stepscope.floor.units import count_text, plural, ratio_text, time_text
+from stepscope.base.errors import SourceError
+from stepscope.base.units import count_text, plural, ratio_text, time_text
 from stepscope.report.figures import COLOURS, finish_axes, new_figure, plain_text
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.floor.units import count_text, time_text
+from stepscope.base.units import count_text, time_text
 from stepscope.store.write import SPAN_IDS
 from stepscope.timeline.details import described, details_query
 from stepscope.timeline.lanes import Columns

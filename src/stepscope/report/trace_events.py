@@ -17,8 +17,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from isal import igzip
 
-from stepscope.floor.complete_file import complete_output
-from stepscope.floor.errors import SourceError
+from stepscope.base.complete_file import complete_output
+from stepscope.base.errors import SourceError
 from stepscope.report.event_places import Processes, RankPlaces
 from stepscope.report.own_tracks import OWN_COUNTERS, SLICES, critical_path
 from stepscope.report.trace_event_text import (

@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from stepscope.floor.quoting import sql_name
+from stepscope.base.quoting import sql_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

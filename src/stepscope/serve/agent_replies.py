@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepscope.floor.quoting import printable_lines
+from stepscope.base.quoting import printable_lines
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table

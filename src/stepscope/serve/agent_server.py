@@ -24,8 +24,8 @@ from mcp_types import (
 from mcp_types import Tool as ToolOfSdk
 
 from stepscope import __version__
-from stepscope.floor.errors import StepScopeError, UsageError
-from stepscope.floor.known_names import check_name
+from stepscope.base.errors import StepScopeError, UsageError
+from stepscope.base.known_names import check_name
 from stepscope.serve.agent_tools import INSTRUCTIONS, tools
 from stepscope.serve.known_errors import known, shape
 from stepscope.serve.tasks import Tasks

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.answers.declare import Parameter, Question
 from stepscope.answers.part import filters_of
-from stepscope.floor.known_names import check_name
+from stepscope.base.known_names import check_name
 from stepscope.questions import every, find
 from stepscope.questions import names as question_names
 from stepscope.report.declaration import declaration, table_declaration

@@ -26,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.base.errors import StepScopeError, UsageError
 from stepscope.questions import every
 from stepscope.report.declaration import page_declaration, table_declaration
 from stepscope.report.page import page, page_policy

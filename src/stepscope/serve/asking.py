@@ -11,10 +11,10 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from stepscope.answers.declare import Parameter, Question
 from stepscope.api.several import ask_of_several
-from stepscope.floor.chosen_numbers import parse_numbers
-from stepscope.floor.errors import UsageError
-from stepscope.floor.known_names import check_name
-from stepscope.floor.units import plural
+from stepscope.base.chosen_numbers import parse_numbers
+from stepscope.base.errors import UsageError
+from stepscope.base.known_names import check_name
+from stepscope.base.units import plural
 from stepscope.questions import every, find
 from stepscope.report.page_data import Shown, holds
 from stepscope.serve.growing import Growing, Reopen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepscope import __version__
-from stepscope.floor.errors import StepScopeError, out_of_memory
+from stepscope.base.errors import StepScopeError, out_of_memory
 
 
 def known(error: Exception, shown_by: str = "what the same question prints on the command line") -> StepScopeError:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.base.errors import StepScopeError, UsageError
 
 ERRORS = {
     "bad-address": (

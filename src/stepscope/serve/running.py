@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import uvicorn
 
-from stepscope.floor.errors import StepScopeError
+from stepscope.base.errors import StepScopeError
 from stepscope.serve.app import make_app
 from stepscope.serve.asking import Recordings
 from stepscope.serve.policy import LOOPBACK, Policy

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from stepscope.floor.errors import UsageError
-from stepscope.floor.known_names import check_name
+from stepscope.base.errors import UsageError
+from stepscope.base.known_names import check_name
 from stepscope.timeline.details import details
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.floor.allotted import workers
-from stepscope.floor.chosen_numbers import check_known
-from stepscope.floor.errors import SourceError, StoreError, UsageError
-from stepscope.floor.plugins import versions
-from stepscope.floor.quoting import printable
-from stepscope.floor.units import time_text
+from stepscope.base.allotted import workers
+from stepscope.base.chosen_numbers import check_known
+from stepscope.base.errors import SourceError, StoreError, UsageError
+from stepscope.base.plugins import versions
+from stepscope.base.quoting import printable
+from stepscope.base.units import time_text
 from stepscope.store.cache import cache_directory, cache_key, locked, mark_used, trim
 from stepscope.store.chosen import ImportOptions, check_steps, chosen_jobs, found_captures, jobs_of_processes
 from stepscope.store.copies import as_files

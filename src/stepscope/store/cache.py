@@ -23,12 +23,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stepscope.floor.folders import walked
-from stepscope.floor.home import user_folder
+from stepscope.base.folders import walked
+from stepscope.base.home import user_folder
 from stepscope.store.manifest import KEPT, STORE_FILE, UNFINISHED, holds_only_a_store, is_store
 
 DEFAULT_BYTES = 20 << 30
-ROOMS = ("floor", "schema", "formats", "link", "store")
+ROOMS = ("base", "schema", "formats", "link", "store")
 """The packages whose code decides the content of a store."""
 
 _KEY = re.compile(r".+-[0-9a-f]{24}")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.floor.chosen_numbers import check_known
-from stepscope.floor.known_names import check_name
+from stepscope.base.chosen_numbers import check_known
+from stepscope.base.known_names import check_name
 from stepscope.store.memory import needs, rank_limit
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from stepscope.floor.errors import SourceError, StoreError, UsageError
+from stepscope.base.errors import SourceError, StoreError, UsageError
 from stepscope.formats.container import called
 from stepscope.store.cache import ROOMS, digest_of
 from stepscope.store.copies import as_files

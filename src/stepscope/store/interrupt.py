@@ -11,7 +11,7 @@ from functools import cache
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
-from stepscope.floor.errors import StepScopeError
+from stepscope.base.errors import StepScopeError
 
 if TYPE_CHECKING:
     import duckdb

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.floor.environment import without_secrets
-from stepscope.floor.errors import DamagedSourceError, SourceError, StepScopeError, out_of_memory
+from stepscope.base.environment import without_secrets
+from stepscope.base.errors import DamagedSourceError, SourceError, StepScopeError, out_of_memory
 from stepscope.formats.container import Listings, Member, called
 from stepscope.formats.damage import check_strict
 from stepscope.formats.inductor import origins

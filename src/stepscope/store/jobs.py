@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from stepscope.floor.errors import StoreError
+from stepscope.base.errors import StoreError
 from stepscope.store.manifest import damaged_store, read_store_file, write_store_file
 
 _UNPLAIN = re.compile(r"[^\w.-]+")

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from stepscope.floor.complete_file import complete_file
-from stepscope.floor.regular_file import regular_file_bytes
+from stepscope.base.complete_file import complete_file
+from stepscope.base.regular_file import regular_file_bytes
 from stepscope.store.cache import digest_of
 from stepscope.store.manifest import KEPT_FILE
 from stepscope.store.packed import packed, unpacked
@@ -32,7 +32,7 @@ _MOST_HEAD_BYTES: Final = 1 << 20
 _MOST_VALUE_BYTES: Final = 256 << 20
 """Largest size of a kept value, before it is compressed."""
 _CODE: Final = (
-    "floor", "schema", "formats", "link", "store", "costs", "answers", "analysis", "judge", "compare", "questions",
+    "base", "schema", "formats", "link", "store", "costs", "answers", "analysis", "judge", "compare", "questions",
 )  # fmt: skip
 """The packages whose code decides the content of a store's tables, and what is computed from them."""
 

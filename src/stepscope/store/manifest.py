@@ -19,9 +19,9 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
-from stepscope.floor.errors import SourceError, StoreError
-from stepscope.floor.quoting import path_text
-from stepscope.floor.regular_file import regular_file_bytes
+from stepscope.base.errors import SourceError, StoreError
+from stepscope.base.quoting import path_text
+from stepscope.base.regular_file import regular_file_bytes
 from stepscope.schema.tables import STORE_VERSION
 
 STORE_FILE = "store.json"

@@ -17,9 +17,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.floor.errors import StoreError
-from stepscope.floor.quoting import printable, sql_literal, sql_name
-from stepscope.floor.units import plural
+from stepscope.base.errors import StoreError
+from stepscope.base.quoting import printable, sql_literal, sql_name
+from stepscope.base.units import plural
 from stepscope.schema.declare import Role, SchemaTable
 from stepscope.schema.tables import TABLES
 from stepscope.store.interrupt import interruptible

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from stepscope.floor.chosen_numbers import check_known
-from stepscope.floor.errors import StoreError
+from stepscope.base.chosen_numbers import check_known
+from stepscope.base.errors import StoreError
 from stepscope.formats.evidence import OF_NO_RANK
 from stepscope.schema.declare import Role, SchemaTable
 from stepscope.schema.tables import TABLES

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from stepscope.floor.errors import StepScopeError, StoreError
+from stepscope.base.errors import StepScopeError, StoreError
 from stepscope.store.cache import locked, remove_leftovers, unfinished_beside
 from stepscope.store.manifest import check_directory_name, holds_only_a_store
 

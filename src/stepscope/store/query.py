@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 
 if TYPE_CHECKING:
     import duckdb

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from stepscope.floor.errors import SourceError, StepScopeError, UsageError
+from stepscope.base.errors import SourceError, StepScopeError, UsageError
 from stepscope.store.progress import Progress
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from stepscope.floor.quoting import sql_literal
+from stepscope.base.quoting import sql_literal
 from stepscope.formats.accepted import LARGEST
 from stepscope.schema.declare import Role, SchemaColumn, SchemaTable
 from stepscope.schema.tables import TABLES

@@ -1,4 +1,4 @@
-"""Removes from the arguments of events what `floor.environment` does not allow to be kept."""
+"""Removes from the arguments of events what `base.environment` does not allow to be kept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.floor.environment import SUSPECT, without_secrets
+from stepscope.base.environment import SUSPECT, without_secrets
 
 _OF_THE_FILE = ("args", "other_args")
 """Columns of JSON with a file's own names and values."""

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
-from stepscope.floor import errors
-from stepscope.floor.errors import SourceError, StepScopeError, StoreError
+from stepscope.base import errors
+from stepscope.base.errors import SourceError, StepScopeError, StoreError
 from stepscope.store.job import Done, Job, Outcome, described
 from stepscope.store.own_process import started
 from stepscope.store.progress import Progress, advancing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 from stepscope.schema.declare import Role
 from stepscope.schema.tables import TABLES
 from stepscope.store.write import SPAN_IDS

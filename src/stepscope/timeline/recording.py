@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from stepscope.answers.scope import Scope
-from stepscope.floor.errors import UsageError
-from stepscope.floor.known_names import check_name
-from stepscope.floor.units import bytes_text
+from stepscope.base.errors import UsageError
+from stepscope.base.known_names import check_name
+from stepscope.base.units import bytes_text
 from stepscope.link.device import KINDS as WORK_KINDS
 from stepscope.link.intervals import union
 from stepscope.schema.arrays import Int64s

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 
 
 def expression(pattern: str) -> Callable[[pa.StringArray], NDArray[np.bool_]]:

@@ -10,7 +10,7 @@ import pytest
 from tests.processes import ran
 
 import stepscope
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import members
 from stepscope.formats.counters.kinds import metric_named
 from stepscope.formats.counters.ncu import peek, read

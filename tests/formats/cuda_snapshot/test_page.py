@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.memory_snapshots import training
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import members
 from stepscope.formats.cuda_snapshot import page
 from stepscope.formats.registry import format_of

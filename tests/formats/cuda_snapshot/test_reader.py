@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.memory_snapshots import BACKWARD, BUILDING, FORWARD, OPTIMIZER, START_US, Allocator, training
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import members
 from stepscope.formats.cuda_snapshot import reader
 from stepscope.formats.registry import format_of

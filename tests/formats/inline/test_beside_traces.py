@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stepscope.api.trace import open_trace
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.runs import find_run
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.formats.sampled.profiles import read_text
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 
 HOST = {
     "elapsed_ns": 10 * 10**9, "processor": "Model 9", "processors": 4.0, "user_ns": 15 * 10**9,

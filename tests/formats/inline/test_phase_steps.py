@@ -4,7 +4,7 @@ import pytest
 
 from stepscope.answers.ask import ask
 from stepscope.api.trace import open_trace
-from stepscope.floor.errors import DamagedSourceError
+from stepscope.base.errors import DamagedSourceError
 from stepscope.formats.damage import check_strict
 from stepscope.questions.invariants import invariants
 

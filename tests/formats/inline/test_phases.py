@@ -1,6 +1,6 @@
 import pytest
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 
 SUMMARY = {
     "format": "stepscope.phases",

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from stepscope.floor.errors import DamagedSourceError, SourceError
+from stepscope.base.errors import DamagedSourceError, SourceError
 from stepscope.formats.damage import check_strict
 
 OURS = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.floor.errors import DamagedSourceError, SourceError
+from stepscope.base.errors import DamagedSourceError, SourceError
 from stepscope.formats.container import members
 from stepscope.formats.damage import check_strict
 from stepscope.formats.options import ReadOptions

@@ -6,7 +6,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import members
 from stepscope.formats.kineto import reader
 from stepscope.formats.kineto import slices as cutting

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 
 from .conftest import kernel, op
 

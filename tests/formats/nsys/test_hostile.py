@@ -7,7 +7,7 @@ import pytest
 from tests.formats.nsys.exports import PROCESS, Nsys, global_tid, host
 
 import stepscope
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.cupti.columns import first_named
 
 

@@ -2,7 +2,7 @@ import pytest
 from tests.formats.nsys.exports import PROCESS, Nsys, device, global_pid, global_tid, host
 
 import stepscope
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import members
 from stepscope.formats.nsys.reader import peek, processes
 from stepscope.formats.registry import format_of

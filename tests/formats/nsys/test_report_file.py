@@ -9,7 +9,7 @@ import pytest
 from tests.formats.nsys.exports import Nsys, global_tid
 
 import stepscope
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import members
 from stepscope.formats.nsys.reader import peek
 from stepscope.formats.registry import format_of

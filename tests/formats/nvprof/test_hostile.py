@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 from tests.formats.nvprof.databases import Nvprof, call, read_file, tensor
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import members
 from stepscope.formats.nvprof.reader import peek
 from stepscope.formats.registry import format_of

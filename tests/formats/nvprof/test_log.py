@@ -4,7 +4,7 @@ import pytest
 from tests.questions import vendor_tools
 
 import stepscope
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import members
 from stepscope.formats.nvprof.log import read
 from stepscope.formats.registry import format_of

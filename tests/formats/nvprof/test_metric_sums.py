@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import members
 from stepscope.formats.nvprof.metric_sums import read
 from stepscope.formats.registry import format_of

@@ -5,7 +5,7 @@ import struct
 import pytest
 from tests.formats.nvprof.databases import AUTOGRAD, Nvprof, call, read_file, scalar, stack, tensor
 
-from stepscope.floor.errors import DamagedSourceError, SourceError
+from stepscope.base.errors import DamagedSourceError, SourceError
 from stepscope.formats.container import members
 from stepscope.formats.damage import check_strict
 from stepscope.formats.nvprof.reader import peek

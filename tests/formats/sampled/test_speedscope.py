@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.formats.sampled.profiles import read_text, stacks
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 
 FRAMES = [
     {"name": "main", "file": "/job/train.py", "line": 9, "col": None},

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.processes import python
 
-from stepscope.floor.captured_steps import SIGNALS, StepRange, parse_steps
-from stepscope.floor.errors import UsageError
+from stepscope.base.captured_steps import SIGNALS, StepRange, parse_steps
+from stepscope.base.errors import UsageError
 from stepscope.record.capture import nvtx, signals
 from stepscope.record.capture.signals import Signal, signal_called
 from stepscope.record.capture.steps import CapturedSteps

@@ -12,7 +12,7 @@ import pytest
 from tests.record.two_ranks import torchrun
 
 import stepscope
-from stepscope.floor.captured_steps import StepRange
+from stepscope.base.captured_steps import StepRange
 from stepscope.formats.nvtx.markers import parse_marker
 from stepscope.record.capture import nvtx as nvtx_library
 from stepscope.record.capture import operators, ranges

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.floor.statistics import describe, overhead, quantile
+from stepscope.base.statistics import describe, overhead, quantile
 from stepscope.record.between import Between
 from stepscope.record.inline.kept import MOST_ITERATIONS, MOST_SAMPLES, Iterations, Samples
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.floor.ranks import process_from
+from stepscope.base.ranks import process_from
 from stepscope.record.inline import shared_plan
 from stepscope.record.inline.rank_files import RankFiles
 from stepscope.record.inline.shared_plan import NAME, SharedPlan, Weights

@@ -22,8 +22,8 @@ from typing import Any
 import pytest
 from tests.record.small_job import batches, make_model, train, untouched
 
+from stepscope.base.errors import StepScopeError
 from stepscope.cli.main import main
-from stepscope.floor.errors import StepScopeError
 from stepscope.record import output
 from stepscope.record.on_demand.listener import OnDemand, on_demand
 from stepscope.record.on_demand.request import (

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from stepscope.base.errors import StepScopeError
+from stepscope.base.ranks import host_name
 from stepscope.cli.main import main
-from stepscope.floor.errors import StepScopeError
-from stepscope.floor.ranks import host_name
 from stepscope.record.on_demand.request import (
     BUSY,
     Answer,

@@ -13,7 +13,7 @@ from tests.examples import examples
 from tests.record.fake_device import FakeDeviceClock
 from tests.record.small_job import batches, make_model, train, untouched
 
-from stepscope.floor.ranks import Process
+from stepscope.base.ranks import Process
 from stepscope.record import inline
 from stepscope.record.budget import next_timed
 from stepscope.record.inline.documents import phases_document

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.floor.ranks import host_name, process_from
+from stepscope.base.ranks import host_name, process_from
 from stepscope.record.traces import file as trace_file
 from stepscope.record.traces.file import AFTER_LAST_STEP, file_safe, trace_name, write_trace
 from stepscope.record.trouble import RecordingWarning

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.record.small_job import batches, make_model, train, untouched
 
-from stepscope.floor.ranks import Process
+from stepscope.base.ranks import Process
 from stepscope.record import output
 from stepscope.record.annotate import region, traced
 from stepscope.record.on_demand.listener import on_demand

@@ -1,5 +1,5 @@
 /**
- * Formats numbers exactly as the terminal does (`floor/units.py`); a shared list of cases keeps both in
+ * Formats numbers exactly as the terminal does (`base/units.py`); a shared list of cases keeps both in
  * agreement.
  */
 import type { Value } from "../source/source";

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from stepscope.analysis.job.phase_times import TOGETHER
 from stepscope.analysis.weighted import quantile, ranked
-from stepscope.floor.statistics import STABLE_BELOW
+from stepscope.base.statistics import STABLE_BELOW
 
 _EVENT = "rank, span, kind, device, stream, label, occurrence"
 _KEPT = "NOT averaged"

@@ -22,12 +22,12 @@ from stepscope.analysis.recording import Array
 from stepscope.answers.kernel_names import short_names
 from stepscope.answers.part import matching
 from stepscope.answers.scope import Scope
+from stepscope.base.errors import UsageError
+from stepscope.base.known_names import did_you_mean
+from stepscope.base.quoting import printable
 from stepscope.costs import SAID_BY_TEXT, element_type, index_bound
 from stepscope.costs.call import Argument, Call, Tensor, TensorList, parse_call
 from stepscope.costs.dtype import size_of
-from stepscope.floor.errors import UsageError
-from stepscope.floor.known_names import did_you_mean
-from stepscope.floor.quoting import printable
 from stepscope.link.columns import places
 
 _OWN = re.compile(r"aten::(?P<internal>_)?[a-z0-9_]{1,100}")

@@ -18,8 +18,8 @@ from stepscope.analysis.operators.calls import Codes, coded, distinct_rows
 from stepscope.analysis.operators.charging import DIRECTIONS, Charges, KeptWork, charges_of, kept_work
 from stepscope.analysis.recording import Array, every_step
 from stepscope.answers.scope import Scope
+from stepscope.base.units import ratio_text
 from stepscope.costs import CLASSES, NOT_RECORDED, PRODUCTS, Conventions, Work, class_of, tensor_core_use
-from stepscope.floor.units import ratio_text
 from stepscope.formats.vocabulary import unknown_model
 from stepscope.link.columns import places
 

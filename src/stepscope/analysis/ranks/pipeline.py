@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.analysis.ranks.parallelism import described
-from stepscope.floor.quoting import sql_literal
+from stepscope.base.quoting import sql_literal
 from stepscope.link.across_ranks.groups import recorded_ranks
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from stepscope.analysis.recording import (
     steps_of,
     union_of,
 )
-from stepscope.floor.statistics import quantile, student_t
+from stepscope.base.statistics import quantile, student_t
 from stepscope.link.intervals import covered, split
 
 if TYPE_CHECKING:

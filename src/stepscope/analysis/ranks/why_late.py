@@ -10,7 +10,7 @@ from stepscope.analysis.ranks.lateness import CAUSES, Lateness
 from stepscope.analysis.recording import Array
 from stepscope.answers.kernel_names import short_names
 from stepscope.answers.scope import Scope
-from stepscope.floor.units import ratio_text
+from stepscope.base.units import ratio_text
 
 _WINDOWS = """
     WITH stretch AS (

@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.base.errors import StepScopeError
+from stepscope.base.ranks import this_process
 from stepscope.cli.choices import typed_sources
 from stepscope.cli.script.all_ranks import of_one_rank, soon_read, wrote_phases
 from stepscope.cli.script.notes import TRACE, has_no_step, note_others, note_unfinished
 from stepscope.cli.terminal.say import put, say
 from stepscope.cli.terminal.typed_name import typed_name
-from stepscope.floor.errors import StepScopeError
-from stepscope.floor.ranks import this_process
 
 if TYPE_CHECKING:
     from stepscope.record.on_demand.listener import OnDemand

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from stepscope.base.errors import StepScopeError
 from stepscope.cli.terminal.say import say
-from stepscope.floor.errors import StepScopeError
 
 TRACE = re.compile(r"(.+?)(?:\.step\d+)?-\d+-of-(\d+)\.json\.gz")
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from stepscope.base.errors import StepScopeError
+from stepscope.base.ranks import this_process
+from stepscope.base.units import time_text
 from stepscope.cli.script.end import exit_code, show_traceback
 from stepscope.cli.terminal.say import say
 from stepscope.cli.terminal.streams import as_python_has_them, flush
-from stepscope.floor.errors import StepScopeError
-from stepscope.floor.ranks import this_process
-from stepscope.floor.units import time_text
 from stepscope.record import inline
 from stepscope.record.planning.listing import iterations_needed
 from stepscope.record.planning.rounds import Listed, modules_of

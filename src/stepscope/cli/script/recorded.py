@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.base.errors import StepScopeError
+from stepscope.base.plugins import stay_out
+from stepscope.base.ranks import this_process
 from stepscope.cli.script.end import Interrupted, exit_code, show_traceback
 from stepscope.cli.script.files import RecordedFiles
 from stepscope.cli.terminal.say import say
 from stepscope.cli.terminal.streams import as_python_has_them, reporting
-from stepscope.floor.errors import StepScopeError
-from stepscope.floor.plugins import stay_out
-from stepscope.floor.ranks import this_process
 from stepscope.record.job.at_term import AtTerm
 
 if TYPE_CHECKING:

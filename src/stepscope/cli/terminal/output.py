@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stepscope.base.complete_file import check_output
+from stepscope.base.errors import UsageError
 from stepscope.cli.terminal.say import put, say
 from stepscope.cli.terminal.typed_name import typed_name
-from stepscope.floor.complete_file import check_output
-from stepscope.floor.errors import UsageError
 
 if TYPE_CHECKING:
     from stepscope.answers.table import Table

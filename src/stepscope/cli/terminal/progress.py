@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from stepscope.floor.quoting import printable
+from stepscope.base.quoting import printable
 from stepscope.store.progress import Progress, Unit
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 
-from stepscope.floor.quoting import printable, printable_lines
+from stepscope.base.quoting import printable, printable_lines
 
 _PIECE = 1 << 16
 """Characters per write."""

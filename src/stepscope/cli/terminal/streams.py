@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from stepscope.base.errors import StepScopeError
 from stepscope.cli.terminal.say import say
-from stepscope.floor.errors import StepScopeError
 
 _LAST_STANDARD = 2
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.counters.kinds import metric_named
 from stepscope.formats.counters.measured import Measured

@@ -10,7 +10,7 @@ import json
 import math
 from typing import Any
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.tables import Facts
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.frames import UNKNOWN, Frame
 from stepscope.formats.inline import document

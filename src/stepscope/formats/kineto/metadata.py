@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.communication import listed_numbers
 from stepscope.formats.container import strip_bom
 from stepscope.formats.kineto.loose import Loose, Refused, may_have_half_pair, not_measured, read_value, unescaped

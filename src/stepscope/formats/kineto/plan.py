@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stepscope.floor.quoting import sql_literal, sql_name
+from stepscope.base.quoting import sql_literal, sql_name
 from stepscope.formats.kineto import fields
 from stepscope.formats.kineto.rows import columns as taken_columns
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.floor.quoting import sql_name
+from stepscope.base.quoting import sql_name
 from stepscope.formats import vocabulary
 from stepscope.formats.kineto import fields
 from stepscope.formats.kineto.conform import integer

@@ -17,8 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from stepscope.floor.errors import SourceError
-from stepscope.floor.ranks import RANK_VARIABLES, process_from
+from stepscope.base.errors import SourceError
+from stepscope.base.ranks import RANK_VARIABLES, process_from
 from stepscope.formats.container import Member
 from stepscope.formats.cupti.columns import LATEST_NS
 from stepscope.formats.exporter import Exporter

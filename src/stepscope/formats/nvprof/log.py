@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats import vocabulary
 from stepscope.formats.container import Member
 from stepscope.formats.counters.measured import of_events

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.floor.errors import SourceError
+from stepscope.base.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.cupti.columns import LATEST_NS
 from stepscope.formats.cupti.device_rows import streams, used_devices

@@ -14,8 +14,8 @@ from importlib import import_module
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from stepscope.floor.known_names import check_name
-from stepscope.floor.plugins import PlugIn, load, of_type
+from stepscope.base.known_names import check_name
+from stepscope.base.plugins import PlugIn, load, of_type
 from stepscope.judge.declare import Finding, Rule
 
 if TYPE_CHECKING:

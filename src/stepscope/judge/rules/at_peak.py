@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from stepscope.analysis.memory.categories import ACTIVATIONS, CATEGORIES, OPTIMIZER_STATE
-from stepscope.floor.units import bytes_text, ratio_text
+from stepscope.base.units import bytes_text, ratio_text
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts
 

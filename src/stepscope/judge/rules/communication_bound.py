@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.analysis.ranks.collectives import LACKS_RANKS
-from stepscope.floor.units import ratio_text, time_text
+from stepscope.base.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, of_step, rule, worth
 from stepscope.judge.facts import Facts, Row, first, ranks_text
 

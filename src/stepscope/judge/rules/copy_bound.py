@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.floor.units import bytes_text, ratio_text
+from stepscope.base.units import bytes_text, ratio_text
 from stepscope.judge.declare import Finding, of_step, rule, worth
 from stepscope.judge.facts import Facts, first
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.analysis.recording import COMPUTATION, device_work, every_step, groups, rank_batches, union_of
-from stepscope.floor.units import ratio_text
+from stepscope.base.units import ratio_text
 from stepscope.judge.declare import Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.link.intervals import covered

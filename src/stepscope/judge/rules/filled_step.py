@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.answers.script import script_of
-from stepscope.floor.units import ratio_text
+from stepscope.base.units import ratio_text
 from stepscope.judge.declare import FILLED, LEADING, Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts, first
 from stepscope.judge.rules.data_quality import hides_idle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.floor.units import count_text, ratio_text
+from stepscope.base.units import count_text, ratio_text
 from stepscope.judge.cures import graphs, launch_less, show_the_host
 from stepscope.judge.declare import AS_INPUT, Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.floor.units import ratio_text
+from stepscope.base.units import ratio_text
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts
 from stepscope.judge.host_limits import DEVICE_TIMED, HOST_LIMITS, HOST_PARTS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.analysis.steps.gaps import KERNEL_WAIT_NS
-from stepscope.floor.units import time_text
+from stepscope.base.units import time_text
 from stepscope.judge.cures import compile_it, graphs, joined
 from stepscope.judge.declare import AS_INPUT, Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, Row, first

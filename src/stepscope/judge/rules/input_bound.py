@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.floor.units import ratio_text, time_text
+from stepscope.base.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, of_step, rule, worth
 from stepscope.judge.facts import Facts, first
 from stepscope.judge.one_step import part_in_one_step, phase_in_one_step

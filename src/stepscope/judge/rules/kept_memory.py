@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.analysis.memory.replay import Memory
-from stepscope.floor.units import bytes_text, ratio_text
+from stepscope.base.units import bytes_text, ratio_text
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts, first
 

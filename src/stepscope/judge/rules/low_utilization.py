@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.analysis.recording import recordings, union_of
-from stepscope.floor.units import ratio_text
+from stepscope.base.units import ratio_text
 from stepscope.judge.declare import Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, first
 from stepscope.link.intervals import covered

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from stepscope.floor.units import bytes_text
+from stepscope.base.units import bytes_text
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from stepscope.analysis.kernels.counters import uses_tensor_cores
+from stepscope.base.units import ratio_text, time_text
 from stepscope.costs import alignment, class_of, misaligned
 from stepscope.costs.dtype import size_of
-from stepscope.floor.units import ratio_text, time_text
 from stepscope.judge.cures import matrix_units, narrow_types
 from stepscope.judge.declare import Finding, Threshold, kernel_rule, of_time, worth
 from stepscope.judge.facts import Facts, first

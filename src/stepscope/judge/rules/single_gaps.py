@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from stepscope.floor.units import mean_count_text, plural, time_text
+from stepscope.base.units import mean_count_text, plural, time_text
 from stepscope.judge.cures import device_tool, show_the_host
 from stepscope.judge.declare import AS_INPUT, Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, Row

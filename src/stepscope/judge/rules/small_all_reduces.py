@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
+from stepscope.base.units import bytes_text, count_text, plural
 from stepscope.costs import work
-from stepscope.floor.units import bytes_text, count_text, plural
 from stepscope.judge.declare import Finding, Threshold, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.merged_rows import merged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.floor.units import count_text
+from stepscope.base.units import count_text
 from stepscope.judge.cures import compile_it, graphs, joined
 from stepscope.judge.declare import LEADING, Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, Row, first

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.analysis.recording import Array, recordings
 from stepscope.analysis.steps.gaps import WAITS_FOR_DEVICE
-from stepscope.floor.units import mean_count_text, plural, ratio_text
+from stepscope.base.units import mean_count_text, plural, ratio_text
 from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.host_waits import LONG_NS, waiting_parts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.floor.quoting import sql_literal
-from stepscope.floor.units import ratio_text
+from stepscope.base.quoting import sql_literal
+from stepscope.base.units import ratio_text
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts, Row, first
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from stepscope.analysis.job.phase_times import EACH_STEP, TOGETHER, by_steps
 from stepscope.analysis.steps.breakdown import PARTS
-from stepscope.floor.grouping import grouped
-from stepscope.floor.units import ratio_text, time_text
+from stepscope.base.grouping import grouped
+from stepscope.base.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.link.first_step import ENOUGH_STEPS, SLOW_FIRST

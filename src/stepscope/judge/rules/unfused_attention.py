@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import chain
 from math import prod
 
+from stepscope.base.units import plural, ratio_text
 from stepscope.costs import work
-from stepscope.floor.units import plural, ratio_text
 from stepscope.judge.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.judge.facts import Facts, Row, first
 from stepscope.judge.merged_rows import merged

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from stepscope.floor.captured_steps import CAPTURE_RANGE
-from stepscope.floor.kernel_spelling import argument_names, function_of
+from stepscope.base.captured_steps import CAPTURE_RANGE
+from stepscope.base.kernel_spelling import argument_names, function_of
 from stepscope.launch.tool import Request, Tool, Written
 from stepscope.launch.tools.nvprof_metrics import ncu_names
 from stepscope.launch.tools.own_reader import refused
@@ -35,7 +35,7 @@ _MOST_WORDS = 5
 def kernel_filter(names: Iterable[str]) -> str:
     """Makes a regular expression that finds kernels, named as in another recording, among demangled names.
 
-    `floor/kernel_spelling.py` has the parts of a name on which tools agree. ncu's own `function` names lack template
+    `base/kernel_spelling.py` has the parts of a name on which tools agree. ncu's own `function` names lack template
     arguments, and all kernels of cutlass are one `Kernel2`.
 
     >>> kernel_filter(["void f<4, at::Add<float> >(int)", "sgemm_nt"])

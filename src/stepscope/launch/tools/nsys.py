@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from stepscope.floor.captured_steps import CAPTURE_RANGE
+from stepscope.base.captured_steps import CAPTURE_RANGE
 from stepscope.launch.tool import Request, Tool, Written
 from stepscope.launch.tools.own_reader import refused
 

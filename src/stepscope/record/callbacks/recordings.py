@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stepscope.floor.errors import StepScopeError
+from stepscope.base.errors import StepScopeError
 from stepscope.record import inline
 from stepscope.record.annotate import region
 from stepscope.record.job.loop import LoopFinder
@@ -32,7 +32,7 @@ class Recordings:
         wait: steps before the trace and its warm-up.
         warmup: steps in which the profiler runs without recording.
         repeat: the number of cycles.
-        ranks: the ranks that record a trace, as in `floor.chosen_ranks`: `"0,8"`, `"local:0"`.
+        ranks: the ranks that record a trace, as in `base.chosen_ranks`: `"0,8"`, `"local:0"`.
         memory: whether the trace has allocations.
         stack: whether the trace has call stacks.
         name: name of the trace; by default the script's.

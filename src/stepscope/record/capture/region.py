@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 
-from stepscope.floor.captured_steps import SIGNAL_VARIABLE, SIGNALS
+from stepscope.base.captured_steps import SIGNAL_VARIABLE, SIGNALS
 from stepscope.record.capture.signals import Signal, signal_called, stop_after_device
 from stepscope.record.job.at_exit import AtExit
 from stepscope.record.trouble import warn_once

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from stepscope.floor.captured_steps import CAPTURE_RANGE
+from stepscope.base.captured_steps import CAPTURE_RANGE
 from stepscope.record.capture.libraries import load
 from stepscope.record.capture.nvtx import nvtx
 from stepscope.record.compiling import capturing_check
@@ -119,7 +119,7 @@ _MAKE: dict[str, Callable[[], Signal]] = {"cuda-profiler": CudaProfiler, "nvtx":
 
 
 def signal_called(word: str) -> Signal:
-    """Makes the signal for a word in `floor.captured_steps.SIGNALS`.
+    """Makes the signal for a word in `base.captured_steps.SIGNALS`.
 
     Raises:
         KeyError: there is no such signal.

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from stepscope.floor.captured_steps import StepRange
+from stepscope.base.captured_steps import StepRange
 from stepscope.record.capture.operators import OperatorTypes
 from stepscope.record.capture.ranges import StepRanges
 from stepscope.record.capture.signals import Signal, stop_after_device

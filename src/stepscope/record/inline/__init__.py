@@ -19,8 +19,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from stepscope.floor.errors import StepScopeError
-from stepscope.floor.folders import from_anywhere
+from stepscope.base.errors import StepScopeError
+from stepscope.base.folders import from_anywhere
 from stepscope.record.annotate import NOTHING
 from stepscope.record.recording import SCRIPTS_OWN, Recording, count_samples
 from stepscope.record.settings import note_loader

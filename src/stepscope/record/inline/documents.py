@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from stepscope.floor.ranks import Process
-from stepscope.floor.statistics import Statistics, describe, describe_blocks, overhead
+from stepscope.base.ranks import Process
+from stepscope.base.statistics import Statistics, describe, describe_blocks, overhead
 from stepscope.record.inline.events import Event, Measured
 from stepscope.record.job.ending import Ending
 from stepscope.record.phases.phases import COLUMNS, PHASES, STANDS_FOR_NS, Phases

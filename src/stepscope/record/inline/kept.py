@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stepscope.floor.statistics import Statistics, describe_blocks, tell_as_much
+from stepscope.base.statistics import Statistics, describe_blocks, tell_as_much
 from stepscope.record.between import Between
 from stepscope.record.phases.history import History
 

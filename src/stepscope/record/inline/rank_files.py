@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stepscope.floor.ranks import Process
+from stepscope.base.ranks import Process
 from stepscope.record.hardware.sampler import HardwareSampler
 from stepscope.record.inline.documents import file_name, inline_document, phases_document
 from stepscope.record.inline.events import Measured

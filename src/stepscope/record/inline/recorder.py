@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from stepscope.floor.statistics import quantile
+from stepscope.base.statistics import quantile
 from stepscope.record import annotate
 from stepscope.record.between import Between
 from stepscope.record.budget import OF_STEPS, Budget, next_timed

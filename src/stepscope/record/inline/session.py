@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stepscope.floor.folders import from_anywhere
+from stepscope.base.folders import from_anywhere
 from stepscope.record import annotate
 from stepscope.record.budget import OF_STEPS
 from stepscope.record.compiling import capturing_check

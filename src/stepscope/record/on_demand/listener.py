@@ -25,10 +25,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from stepscope.floor.chosen_ranks import chosen
-from stepscope.floor.errors import StepScopeError
-from stepscope.floor.folders import from_anywhere
-from stepscope.floor.ranks import this_process
+from stepscope.base.chosen_ranks import chosen
+from stepscope.base.errors import StepScopeError
+from stepscope.base.folders import from_anywhere
+from stepscope.base.ranks import this_process
 from stepscope.record.on_demand.request import (
     BUSY,
     FINAL,

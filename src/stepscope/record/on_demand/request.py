@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from stepscope.floor.regular_file import regular_file_bytes
+from stepscope.base.regular_file import regular_file_bytes
 from stepscope.record.output import write_complete
 
 REQUEST = "request.json"
@@ -44,7 +44,7 @@ class Request:
         id: distinguishes requests.
         steps: the number of recorded steps.
         at_step: the first recorded step; None until the ranks have answered.
-        ranks: the ranks that record, as in `floor.chosen_ranks`; None for all.
+        ranks: the ranks that record, as in `base.chosen_ranks`; None for all.
         memory: whether allocations are recorded.
         stack: whether call stacks are recorded.
 
@@ -84,7 +84,7 @@ class Answer:
         state: `here`, `armed`, `recording`, or one of `FINAL`.
         why: the reason, in words, if the result is not what was requested.
         files: the files it has written.
-        local_rank, node, disagreement: of the process, as in `floor.ranks`; None if unknown.
+        local_rank, node, disagreement: of the process, as in `base.ranks`; None if unknown.
 
     Raises:
         ValueError: a field has an invalid value.

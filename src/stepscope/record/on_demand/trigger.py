@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from stepscope.floor.chosen_ranks import chosen
-from stepscope.floor.errors import StepScopeError
-from stepscope.floor.ranks import Process, host_name, is_alive
+from stepscope.base.chosen_ranks import chosen
+from stepscope.base.errors import StepScopeError
+from stepscope.base.ranks import Process, host_name, is_alive
 from stepscope.record.on_demand.request import (
     BUSY,
     FINAL,

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from stepscope.floor.quoting import printable, toml_string
-from stepscope.floor.units import time_text
+from stepscope.base.quoting import printable, toml_string
+from stepscope.base.units import time_text
 from stepscope.record.planning.rounds import MOST_OCCURRENCES, Listed, listed, modules_of
 from stepscope.record.planning.surveyor import Surveyor
 from stepscope.record.trouble import Guard

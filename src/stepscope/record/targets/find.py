@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from stepscope.floor.known_names import did_you_mean
+from stepscope.base.known_names import did_you_mean
 from stepscope.record.clock import HOST, Clock, clock_for
 from stepscope.record.labels import NAMED, Label, parse_label, pattern
 from stepscope.record.plan import Entry, Plan

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from stepscope.floor.ranks import Process, host_name, is_alive
+from stepscope.base.ranks import Process, host_name, is_alive
 from stepscope.record.output import keep
 from stepscope.record.trouble import warn_once
 
@@ -43,7 +43,7 @@ def file_safe(name: str) -> str:
 def trace_name(name: str, process: Process, first_step: int | None) -> str:
     """`{name}-{rank}-of-{world_size}`, with the first step after the name when there are several files.
 
-    >>> from stepscope.floor.ranks import process_from
+    >>> from stepscope.base.ranks import process_from
     >>> trace_name("train", process_from({"SLURM_PROCID": "3", "SLURM_NTASKS": "8"}), 100)
     'train.step100-3-of-8'
     """

@@ -20,8 +20,8 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from stepscope.floor.chosen_ranks import chosen, may_be_chosen
-from stepscope.floor.folders import from_anywhere
+from stepscope.base.chosen_ranks import chosen, may_be_chosen
+from stepscope.base.folders import from_anywhere
 from stepscope.record import annotate
 from stepscope.record.job.at_exit import AtExit
 from stepscope.record.job.at_term import PATIENCE_SECONDS, AtTerm

@@ -15,10 +15,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stepscope.floor.errors import StepScopeError, UsageError
+from stepscope.base.errors import StepScopeError, UsageError
 
 if TYPE_CHECKING:
-    from stepscope.floor.ranks import Process
+    from stepscope.base.ranks import Process
 
 ERRORS = {
     "bad-ranks": (

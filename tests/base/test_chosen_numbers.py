@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.floor.chosen_numbers import check_known, numbers_text, parse_numbers
-from stepscope.floor.errors import UsageError
+from stepscope.base.chosen_numbers import check_known, numbers_text, parse_numbers
+from stepscope.base.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.floor.patterns import _Uncompiled, lazily, words_of
+from stepscope.base.patterns import _Uncompiled, lazily, words_of
 
 _MODULES = ("costs.kernel_name", "costs.tensor_cores", "formats.communication", "formats.vocabulary")
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from stepscope.floor.errors import StepScopeError
+from stepscope.base.errors import StepScopeError
 
 _HINT = "choose a folder that exists, that you may write to, and that has space left"
 _MOST_LINKS = 40

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.floor.statistics import describe, median_interval, overhead, quantile, student_t
+from stepscope.base.statistics import describe, median_interval, overhead, quantile, student_t
 
 
 def test_five_times_described() -> None:

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from stepscope.floor.ranks import in_process_group, is_alive, process_from
+from stepscope.base.ranks import in_process_group, is_alive, process_from
 
 TORCHRUN = {"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "TORCHELASTIC_RUN_ID": "none"}
 SLURM = {"SLURM_PROCID": "3", "SLURM_LOCALID": "1", "SLURM_NTASKS": "16"}

@@ -1,7 +1,7 @@
 import pytest
 
-from stepscope.floor.errors import UsageError
-from stepscope.floor.known_names import check_name, did_you_mean, nearest
+from stepscope.base.errors import UsageError
+from stepscope.base.known_names import check_name, did_you_mean, nearest
 
 
 def test_an_unknown_name_gets_the_nearest():

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 from tests.examples import examples
 
-from stepscope.floor.chosen_ranks import chosen, may_be_chosen, parse_ranks
-from stepscope.floor.errors import StepScopeError, UsageError
-from stepscope.floor.ranks import Process
+from stepscope.base.chosen_ranks import chosen, may_be_chosen, parse_ranks
+from stepscope.base.errors import StepScopeError, UsageError
+from stepscope.base.ranks import Process
 
 PROCESS = Process(rank=3, local_rank=1, world_size=8, host="a", pid=1, rule="Slurm", node=1, local_world_size=2)
 

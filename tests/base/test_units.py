@@ -1,6 +1,6 @@
 import pytest
 
-from stepscope.floor.units import bandwidth_text, mean_count_text, ratio_text
+from stepscope.base.units import bandwidth_text, mean_count_text, ratio_text
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stepscope.floor.quoting import one_line
+from stepscope.base.quoting import one_line
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ import pytest
 from tests.processes import ran
 
 FOUND = """
-from stepscope.floor.chosen_ranks import chosen
-from stepscope.floor.ranks import this_process
+from stepscope.base.chosen_ranks import chosen
+from stepscope.base.ranks import this_process
 one = this_process()
 asked = ("0", "local:0", "node:0+every:2", "local:1,2+0-1")
 print(f"{one.rule}:{one.rank}/{one.world_size}:{one.local_rank}/{one.local_world_size}:{one.node}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 
 ERRORS = {
     "unknown-answer": (

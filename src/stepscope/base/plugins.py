@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, ParamSpec, TextIO, TypeVar
 
-from stepscope.floor.errors import StepScopeError
-from stepscope.floor.quoting import printable
+from stepscope.base.errors import StepScopeError
+from stepscope.base.quoting import printable
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.floor.complete_file import check_output, complete_output, descriptor_of
-from stepscope.floor.errors import StepScopeError
+from stepscope.base.complete_file import check_output, complete_output, descriptor_of
+from stepscope.base.errors import StepScopeError
 
 
 def test_what_breaks_off_leaves_the_file_before_and_nothing_else(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_stdout_keeps_what_a_shell_has_put_there(place: str, opened: str, tmp_pa
     link.symlink_to("/dev/stdout")
     code = (
         "import sys; from pathlib import Path\n"
-        "from stepscope.floor.complete_file import complete_output\n"
+        "from stepscope.base.complete_file import complete_output\n"
         "print('printed', end=', ')\n"
         "with complete_output(Path(sys.argv[1])) as made: made.write_text('answer')\n"
         "print(', and more', end='')\n"

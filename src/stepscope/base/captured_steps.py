@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 
 ERRORS = {
     "bad-steps": (

@@ -9,7 +9,7 @@ its slug there. A slug that several modules of a package raise is explained in o
 
 from __future__ import annotations
 
-from stepscope.floor.quoting import printable
+from stepscope.base.quoting import printable
 
 ERRORS = {
     "out-of-memory": (

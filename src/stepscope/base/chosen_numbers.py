@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from operator import index
 
-from stepscope.floor.errors import UsageError
+from stepscope.base.errors import UsageError
 
 ERRORS = {
     "bad-number-list": "Ranks and steps are written as numbers and ranges: `3`, `0,2-5`.",

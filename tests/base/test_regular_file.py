@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.floor.regular_file import regular_file_bytes
+from stepscope.base.regular_file import regular_file_bytes
 
 
 def test_files_and_links_to_them_are_read(tmp_path: Path) -> None:

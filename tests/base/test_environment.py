@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.floor.environment import SUSPECT, is_kept_variable, is_secret, without_secrets
+from stepscope.base.environment import SUSPECT, is_kept_variable, is_secret, without_secrets
 
 SECRET = "s3cr3t-of-the-job"  # noqa: S105  # what must be nowhere
 KEPT = {"NCCL_ALGO": "Ring", "CUDA_VISIBLE_DEVICES": "0,1", "SLURM_PROCID": "3"}

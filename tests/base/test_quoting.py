@@ -2,8 +2,8 @@ import unicodedata
 
 import pytest
 
-from stepscope.floor.errors import StepScopeError
-from stepscope.floor.quoting import one_line, printable, printable_lines
+from stepscope.base.errors import StepScopeError
+from stepscope.base.quoting import one_line, printable, printable_lines
 
 STEERING = [
     *map(chr, range(0x20)),

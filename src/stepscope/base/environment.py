@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from stepscope.floor.ranks import RANK_VARIABLES
+from stepscope.base.ranks import RANK_VARIABLES
 
 _KEPT = frozenset(
     ("CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", *RANK_VARIABLES)
