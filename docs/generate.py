@@ -19,13 +19,13 @@ from page_types import page_types_module
 from python_methods import ASKED, comparisons_module, methods_module
 from work_page import work_page
 
-from stepscope.answers.declare import Question
 from stepscope.base.plugins import SWITCH
 from stepscope.cli.main import commands
 from stepscope.formats.damage import CLASSES
 from stepscope.formats.evidence import MEANINGS
 from stepscope.link.checks import Check
 from stepscope.link.folder_checks import CHECKS
+from stepscope.query.declare import Question
 from stepscope.questions import every
 from stepscope.questions import names as question_names
 from stepscope.questions.invariants import INVARIANTS, SUMS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from textwrap import fill
 
-from stepscope.answers.declare import Question
+from stepscope.query.declare import Question
 
 _TYPES = {"int": "number", "float": "number", "text": "string", "bool": "boolean"}
 _WIDTH = 110

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import textwrap
 
-from stepscope.answers.declare import About, Parameter, Question
+from stepscope.query.declare import About, Parameter, Question
 
 WIDTH = 120
 PYTHON_TYPES = {"int": "int", "float": "float", "text": "str", "bool": "bool"}
@@ -42,7 +42,7 @@ from stepscope.api.several import Source, ask_of_several
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from stepscope.answers.table import Table
+    from stepscope.query.table import Table
     from stepscope.api.asked import AskedOfSeveral
 
 
@@ -92,7 +92,7 @@ from stepscope.api.asked import Asks
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from stepscope.answers.table import Table
+    from stepscope.query.table import Table
     from stepscope.api.asked import {asked}
 
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import settings
 from tests.examples import examples
 
-from stepscope.answers.ask import ask
-from stepscope.answers.scope import Scope
-from stepscope.answers.table import Table
 from stepscope.base.allotted import processors
+from stepscope.query.ask import ask
+from stepscope.query.scope import Scope
+from stepscope.query.table import Table
 from stepscope.questions import find
 from stepscope.store.open import Store
 

@@ -15,12 +15,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stepscope.answers.table import Table
     from stepscope.api.comparisons import diff, metrics_diff, scaling
     from stepscope.api.inline_profiles import parse_result, print_result
     from stepscope.api.trace import Trace
     from stepscope.api.trace import open_trace as open  # noqa: A004  # read as stepscope.open
     from stepscope.base.errors import StepScopeError
+    from stepscope.query.table import Table
     from stepscope.record import inline
     from stepscope.record.annotate import region, traced, value
     from stepscope.record.capture.region import capture
@@ -65,7 +65,7 @@ __all__ = [
 
 _HOMES: dict[str, tuple[str, str | None]] = {
     "StepScopeError": ("stepscope.base.errors", "StepScopeError"),
-    "Table": ("stepscope.answers.table", "Table"),
+    "Table": ("stepscope.query.table", "Table"),
     "Trace": ("stepscope.api.trace", "Trace"),
     "capture": ("stepscope.record.capture.region", "capture"),
     "chart": ("stepscope.report.chart", "chart"),

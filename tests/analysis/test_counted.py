@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from stepscope.analysis.counted import COUNTED_STEPS, left_out_of_means
-from stepscope.answers.scope import Scope
 from stepscope.api.comparisons import diff
 from stepscope.api.trace import Trace
+from stepscope.query.scope import Scope
 from stepscope.store.open import Store
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from tests.questions.meetings import MS, Meetings
 
 from stepscope.analysis.ranks.lateness import Lateness, find_lateness
-from stepscope.answers.scope import Scope
+from stepscope.query.scope import Scope
 from stepscope.store.open import Store
 
 _END = 100

@@ -11,7 +11,7 @@ from tests.examples import examples
 from stepscope.analysis.operators.calls import distinct_rows
 from stepscope.analysis.operators.charging import NO_STEP
 from stepscope.analysis.operators.work import classes_of, device_work_of
-from stepscope.answers.scope import Scope
+from stepscope.query.scope import Scope
 from stepscope.store.open import Store
 
 MM = {"dims": "[[8, 4], [4, 2]]", "types": '["float", "float"]'}

@@ -8,7 +8,7 @@ from tests.simulated_job import Job, simulate
 
 import stepscope
 from stepscope.analysis.ranks.pipeline import chains
-from stepscope.answers.scope import Scope
+from stepscope.query.scope import Scope
 
 _EVEN = {
     "steps": 3, "layers": 2, "jitter": 0.0, "gemm_ns": 3_000_000, "elementwise_ns": 1_000_000, "input_ns": 1_000,

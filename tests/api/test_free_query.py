@@ -2,9 +2,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from stepscope.answers.scope import Scope
 from stepscope.api.free_query import answer_query
 from stepscope.base.errors import UsageError
+from stepscope.query.scope import Scope
 from stepscope.questions import every
 from stepscope.store.open import Store
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import stepscope
-from stepscope.answers.part import filters_of
 from stepscope.api.asked import AskedOfEvents, AskedOfRecording, AskedOfSeveral, AskedOfTime
 from stepscope.api.trace import Trace
 from stepscope.base.errors import DamagedSourceError, SourceError, UsageError
+from stepscope.query.part import filters_of
 from stepscope.questions import every
 from stepscope.store import place
 from stepscope.store.manifest import write_store_file

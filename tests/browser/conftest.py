@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from tests.serve.conftest import served  # noqa: F401  # a fixture
 
-from stepscope.answers.ask import ask_within
-from stepscope.answers.scope import Scope
 from stepscope.api.trace import Trace, open_trace
 from stepscope.base.errors import StepScopeError
+from stepscope.query.ask import ask_within
+from stepscope.query.scope import Scope
 from stepscope.questions import find, of_one_recording
 from stepscope.report import page_data
 from stepscope.report.page import page

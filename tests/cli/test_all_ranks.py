@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from stepscope.answers.ask import ask
 from stepscope.cli.script.all_ranks import MOST_BYTES, MOST_RANKS, of_one_rank, soon_read, wrote_phases
+from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.store.open import Store
 

@@ -1,8 +1,8 @@
 import click
 import pytest
 
-from stepscope.answers.part import OPEN_END_NS, Part, parse_window
 from stepscope.cli.choices import column_names, read_numbers, read_size, read_window, typed_sources
+from stepscope.query.part import OPEN_END_NS, Part, parse_window
 
 PARAMETER = click.Option(["--window"])
 CONTEXT = click.Context(click.Command("toy"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepscope.answers.ask import ask
+from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.report.text import spaced_text
 from stepscope.store.open import Store

@@ -5,8 +5,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import stepscope
-from stepscope.answers.declare import Filter
-from stepscope.answers.part import filters_of
+from stepscope.query.declare import Filter
+from stepscope.query.part import filters_of
 from stepscope.questions import every, find
 
 

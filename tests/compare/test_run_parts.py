@@ -3,8 +3,8 @@
 import pytest
 from tests.questions.meetings import Meetings
 
-from stepscope.answers.scope import Scope
 from stepscope.compare.run_parts import step_parts, tells_waiting
+from stepscope.query.scope import Scope
 from stepscope.store.open import Store
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import stepscope
-from stepscope.answers.ask import ask
+from stepscope.query.ask import ask
 from stepscope.questions.invariants import invariants
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "gpu"

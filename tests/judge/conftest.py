@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from stepscope.answers.ask import ask
-from stepscope.answers.scope import Scope
+from stepscope.query.ask import ask
+from stepscope.query.scope import Scope
 from stepscope.questions import find
 from stepscope.store.open import Store
 

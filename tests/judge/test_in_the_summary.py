@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.judge.job import V100, Job
 
-from stepscope.answers.ask import ask
+from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.questions.summary import ALL_RULES_UP_TO
 from stepscope.report.summary_text import summary_lines

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from tests.judge.job import Job
 
-from stepscope.answers.ask import ask
-from stepscope.answers.scope import Scope
 from stepscope.judge.declare import Finding, Rule, Threshold, rule
 from stepscope.judge.engine import judge
 from stepscope.judge.facts import Facts
 from stepscope.judge.rules import every
+from stepscope.query.ask import ask
+from stepscope.query.scope import Scope
 from stepscope.questions import find
 from stepscope.report.text import answer_lines
 

@@ -3,18 +3,18 @@
 import pytest
 
 import stepscope
-from stepscope.answers.declare import SHARED, Column, Parameter, question
 from stepscope.api.trace import Trace
 from stepscope.cli.main import COMMANDS
 from stepscope.cli.question_command import question_command
 from stepscope.costs import model_of, work
 from stepscope.costs.calibration import known_devices
 from stepscope.judge import rules
+from stepscope.query.declare import SHARED, Column, Parameter, question
 from stepscope.questions import OURS, TAKEN, every, find, names
 
 QUESTION = """
 import pyarrow as pa
-from stepscope.answers.declare import Column, question
+from stepscope.query.declare import Column, question
 
 @question({name!r}, "What?", (Column("n", "int", "a number"),), rests_on=())
 def asked(scope):
@@ -41,7 +41,7 @@ def of(name: str = "odd", body: str = "return pa.table({'n': [1]})") -> str:
         (of("Two words"), "ValueError: 'Two words' is not a name for a question: write it like"),
         ("def asked(", "SyntaxError: "),
         (
-            "from stepscope.answers.declare import question\n"
+            "from stepscope.query.declare import question\n"
             "asked = question('odd', 'What?', ('n',), rests_on=())(print)",
             "TypeError: odd: 'n' is no Column of a known type",
         ),

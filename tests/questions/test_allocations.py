@@ -1,7 +1,7 @@
 """Each allocation, with its lifetime."""
 
-from stepscope.answers.part import Part
 from stepscope.api.trace import Trace
+from stepscope.query.part import Part
 from stepscope.questions import find
 from stepscope.store.open import Store
 

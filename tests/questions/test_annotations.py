@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.answers.part import Part
+from stepscope.query.part import Part
 
 # `from stepscope.questions import annotations` would find what `from __future__` left there
 annotations = import_module("stepscope.questions.annotations")

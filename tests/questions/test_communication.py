@@ -6,8 +6,8 @@ import pytest
 from tests.simulated_job import Job, simulate
 
 import stepscope
-from stepscope.answers.ask import ask
-from stepscope.answers.part import Part
+from stepscope.query.ask import ask
+from stepscope.query.part import Part
 from stepscope.questions.communication import communication
 from stepscope.store.build import import_source
 from stepscope.store.open import Store

@@ -1,7 +1,7 @@
 import json
 
 import stepscope
-from stepscope.answers.part import Part
+from stepscope.query.part import Part
 
 
 def sample(time_ns, value, kind="sm_active", **more):

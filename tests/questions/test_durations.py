@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 import stepscope
-from stepscope.answers.ask import ask
-from stepscope.answers.part import Part
+from stepscope.query.ask import ask
+from stepscope.query.part import Part
 from stepscope.questions import find
 from stepscope.store.open import Store
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import stepscope
-from stepscope.answers.ask import ask, ask_within
-from stepscope.answers.part import Part
-from stepscope.answers.scope import Scope
 from stepscope.api.trace import Trace
 from stepscope.base.errors import UsageError
+from stepscope.query.ask import ask, ask_within
+from stepscope.query.part import Part
+from stepscope.query.scope import Scope
 from stepscope.questions import every, find
 from stepscope.store.open import Store
 

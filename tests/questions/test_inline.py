@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.answers.ask import ask
 from stepscope.base.statistics import describe, quantile
+from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.store.open import Store
 

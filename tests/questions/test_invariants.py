@@ -5,7 +5,7 @@ import pytest
 from tests.conftest import SHARED_TRACES
 
 import stepscope
-from stepscope.answers.ask import ask, ask_within
+from stepscope.query.ask import ask, ask_within
 from stepscope.questions import every
 from stepscope.questions.invariants import INVARIANTS, SUMS, _sums_broken, invariants
 from stepscope.schema.tables import TABLES

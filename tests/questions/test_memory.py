@@ -9,7 +9,7 @@ import pytest
 from tests.memory_snapshots import Allocator, training
 
 import stepscope
-from stepscope.answers.part import Part
+from stepscope.query.part import Part
 
 EVENT = {"device_kind": "cuda", "device": 0}
 

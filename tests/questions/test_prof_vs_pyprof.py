@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 import stepscope
-from stepscope.answers.ask import ask
+from stepscope.query.ask import ask
 from stepscope.questions.invariants import invariants
 
 pytestmark = pytest.mark.traces

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 import stepscope
-from stepscope.answers.ask import ask
+from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.store.open import Store
 

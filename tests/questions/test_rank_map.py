@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from stepscope.answers.table import Table
 from stepscope.base.errors import StepScopeError, UsageError
+from stepscope.query.table import Table
 from stepscope.report.figures import save_figure
 from stepscope.report.rank_map_plot import map_figure
 from stepscope.report.text import answer_lines

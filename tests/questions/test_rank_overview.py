@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.answers.ask import ask
+from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.store.open import Store
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from stepscope.analysis.steps.breakdown import PARTS, mean_parts
-from stepscope.answers.ask import ask
+from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.store.open import Store
 

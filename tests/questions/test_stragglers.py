@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.questions.meetings import MS, Meetings
 
-from stepscope.answers.ask import ask
-from stepscope.answers.part import Part
+from stepscope.query.ask import ask
+from stepscope.query.part import Part
 from stepscope.questions import find
 from stepscope.store.open import Store
 

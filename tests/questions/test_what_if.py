@@ -7,9 +7,9 @@ from tests.questions.test_critical_path import ONE_STREAM, kernel, matched, over
 
 from stepscope.analysis.dependencies import followed
 from stepscope.analysis.dependencies.graph import build
-from stepscope.answers.ask import ask_within
-from stepscope.answers.scope import Scope
 from stepscope.base.errors import UsageError
+from stepscope.query.ask import ask_within
+from stepscope.query.scope import Scope
 from stepscope.questions import find
 
 FIGURES = "change,step_ns,saved_ns,at_least_ns,at_most_ns"

@@ -10,7 +10,7 @@ from tests.repo.sources import parsed
 from stepscope.questions import names
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "stepscope"
-ROOMS = ("cli", "report", "answers", "api")
+ROOMS = ("cli", "report", "query", "api")
 NAMES = {"sql", "check", *names(), *(name.replace("-", "_") for name in names())}
 
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tests.browser.recordings import training
 from tests.examples import examples
 
-from stepscope.answers.ask import ask
 from stepscope.api.trace import Trace
 from stepscope.base.errors import SourceError, StepScopeError, UsageError
+from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.report import figures
 from stepscope.report.chart import chart

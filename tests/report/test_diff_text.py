@@ -1,8 +1,8 @@
 from dataclasses import replace
 
-from stepscope.answers.rows import answer_dicts, answer_rows
-from stepscope.answers.table import Table
 from stepscope.compare.rows import COLUMNS
+from stepscope.query.rows import answer_dicts, answer_rows
+from stepscope.query.table import Table
 from stepscope.questions.diff import diff
 from stepscope.report.diff_text import diff_lines, rows_in_short, verdict_sentence
 from stepscope.report.markdown import markdown_text

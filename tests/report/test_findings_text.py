@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from stepscope.answers.ask import ask
 from stepscope.judge.declare import WITH_HOST, WITH_OTHERS
+from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.report.advice import typed
 from stepscope.report.findings_text import findings_lines

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from stepscope.answers.ask import ask
+from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.report.inline_text import conclusion, inline_lines
 from stepscope.store.open import Store

@@ -8,8 +8,8 @@ import zlib
 import pytest
 
 from stepscope.analysis.operators import charging
-from stepscope.answers.scope import Scope
 from stepscope.api.trace import Trace
+from stepscope.query.scope import Scope
 from stepscope.questions import every, find
 from stepscope.report import page_data as made
 from stepscope.report.diff_text import verdict_sentence

@@ -1,8 +1,8 @@
 import pytest
 from tests.questions.launched import ODD, calls, product
 
-from stepscope.answers.ask import ask
 from stepscope.base.errors import UsageError
+from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.report.figures import save_figure
 from stepscope.report.roofline_plot import picture_of, roofline_figure

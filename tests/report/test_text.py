@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from stepscope.answers.text_grid import Line
+from stepscope.query.text_grid import Line
 from stepscope.report.text import PIPED_WIDTH, print_lines, text_width
 
 

@@ -15,10 +15,10 @@ from tests.examples import examples
 from tests.questions.test_critical_path import matched
 
 import stepscope
-from stepscope.answers.part import Part, part
-from stepscope.answers.scope import Scope
 from stepscope.base.errors import SourceError
 from stepscope.cli.main import main
+from stepscope.query.part import Part, part
+from stepscope.query.scope import Scope
 from stepscope.report import trace_events
 from stepscope.report.event_places import layers
 from stepscope.report.trace_events import write_trace_events

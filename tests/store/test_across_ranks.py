@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.simulated_job import Delay, Job, Simulated, simulate
 
-from stepscope.answers.ask import ask
+from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.questions.invariants import invariants
 from stepscope.store.build import import_source

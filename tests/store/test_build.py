@@ -10,8 +10,8 @@ import pytest
 from tests.formats.nsys.exports import Nsys
 
 import stepscope
-from stepscope.answers.ask import ask
 from stepscope.base.errors import DamagedSourceError, SourceError, StoreError, UsageError
+from stepscope.query.ask import ask
 from stepscope.questions.invariants import invariants
 from stepscope.store import build, chosen, job, workers
 from stepscope.store.build import import_source, open_source

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.processes import python
 
-from stepscope.answers.ask import ask
+from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.store.build import import_source
 from stepscope.store.open import Store

@@ -5,8 +5,8 @@ import json
 import pytest
 from tests.store.test_build import trace
 
-from stepscope.answers.ask import ask
 from stepscope.base.errors import StoreError
+from stepscope.query.ask import ask
 from stepscope.questions.invariants import invariants
 from stepscope.store import joined
 from stepscope.store.build import import_source
@@ -59,7 +59,7 @@ def test_joined_ranks_have_the_rows_that_they_have_apart(stores):
 
 
 def test_asked_for_some_ranks_a_joined_store_answers_with_these_alone(stores):
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
     found = []
     for directory in stores:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.store.conftest import write_directory
 
-from stepscope.answers.ask import ask
-from stepscope.answers.scope import Scope
+from stepscope.query.ask import ask
+from stepscope.query.scope import Scope
 from stepscope.questions import find
 from stepscope.store import kept
 from stepscope.store import open as opening

@@ -223,7 +223,7 @@ def test_opening_leaves_the_directory_as_it_was(make_directory):
 
 def test_of_a_table_without_files_nothing_is_asked(make_directory, monkeypatch):
     from stepscope.analysis.job.throughput import rates
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
     with Store.open(make_directory({"host_event": [EVENT]})) as store, Scope(store) as scope:
         assert store.may_have("host_event")

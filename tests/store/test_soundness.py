@@ -4,8 +4,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stepscope.answers.ask import ask
 from stepscope.base.errors import StoreError
+from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.store.manifest import write_store_file
 from stepscope.store.open import Store

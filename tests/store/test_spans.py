@@ -6,7 +6,7 @@ import sys
 import pytest
 from tests.processes import ran
 
-from stepscope.answers.ask import ask
+from stepscope.query.ask import ask
 from stepscope.questions import every, find
 from stepscope.questions.invariants import invariants
 from stepscope.store.build import import_source

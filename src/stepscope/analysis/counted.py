@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepscope.answers.scope import Scope
-from stepscope.answers.sound import ranks_text
 from stepscope.base.chosen_numbers import numbers_text
 from stepscope.base.units import plural, time_text
+from stepscope.query.scope import Scope
+from stepscope.query.sound import ranks_text
 
 
 def counted_steps(condition: str = "true") -> str:

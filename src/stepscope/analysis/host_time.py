@@ -18,7 +18,7 @@ from stepscope.formats.frames import UNKNOWN, Frame, parsed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 FIGURES = ("ns", "samples", "instructions", "cycles")
 """The columns of a tree's values."""

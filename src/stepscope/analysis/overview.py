@@ -24,7 +24,7 @@ from stepscope.analysis.recording import (
 from stepscope.analysis.steps.breakdown import IDLE_PARTS, PARTS, Breakdown, HostWaits, break_down, mean_parts
 from stepscope.analysis.steps.gaps import CAUSES
 from stepscope.analysis.windows import counted_windows
-from stepscope.answers.scope import Scope
+from stepscope.query.scope import Scope
 
 Row = dict[str, Any]
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.analysis.counted import COUNTED_STEPS
-from stepscope.answers.scope import Scope
 from stepscope.link.intervals import Intervals, union
+from stepscope.query.scope import Scope
 
 Array = NDArray[Any]
 Columns = dict[str, Array]

@@ -20,7 +20,7 @@ from stepscope.analysis.recording import (
 )
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _MOST_BUCKETS = 100
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
-    from stepscope.answers.table import Table
+    from stepscope.query.table import Table
     from stepscope.store.progress import Progress
 
 Captures = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from stepscope.answers.ask import SOURCES, ask_within, check_top
-from stepscope.answers.declare import Column, Question, Type, unit_of
-from stepscope.answers.scope import Scope
-from stepscope.answers.table import Table
 from stepscope.base.known_names import check_name
+from stepscope.query.ask import SOURCES, ask_within, check_top
+from stepscope.query.declare import Column, Question, Type, unit_of
+from stepscope.query.scope import Scope
+from stepscope.query.table import Table
 from stepscope.questions import OURS, every, find, of_one_recording
 from stepscope.store.query import sql_error
 

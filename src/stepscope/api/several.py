@@ -9,12 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stepscope.answers.ask import ask_several, check_asked
-from stepscope.answers.declare import Question
-from stepscope.answers.jobs import NAME_FILES, PICK_EACH, several_jobs
-from stepscope.answers.part import EVERYTHING, Part, part
-from stepscope.answers.scope import Recording
-from stepscope.answers.table import Table
 from stepscope.api.asked import Captures
 from stepscope.api.inline_profiles import trace_of_profiles
 from stepscope.api.trace import Trace, open_trace
@@ -23,6 +17,12 @@ from stepscope.base.errors import UsageError
 from stepscope.base.known_names import check_name
 from stepscope.base.path_names import path_names
 from stepscope.base.units import plural
+from stepscope.query.ask import ask_several, check_asked
+from stepscope.query.declare import Question
+from stepscope.query.jobs import NAME_FILES, PICK_EACH, several_jobs
+from stepscope.query.part import EVERYTHING, Part, part
+from stepscope.query.scope import Recording
+from stepscope.query.table import Table
 from stepscope.questions import find
 from stepscope.store.progress import Progress
 

@@ -10,12 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from stepscope.answers.ask import ask, check_asked, reading
-from stepscope.answers.declare import Filter
-from stepscope.answers.jobs import joined, several_jobs, without_job
-from stepscope.answers.part import EVERYTHING, Part, part
-from stepscope.answers.scope import Scope
-from stepscope.answers.table import Table
 from stepscope.api.asked import Captures
 from stepscope.api.event_questions import EventQuestions
 from stepscope.api.recording_questions import RecordingQuestions
@@ -26,6 +20,12 @@ from stepscope.base.known_names import check_name
 from stepscope.base.path_names import path_names
 from stepscope.base.quoting import printable
 from stepscope.base.units import plural
+from stepscope.query.ask import ask, check_asked, reading
+from stepscope.query.declare import Filter
+from stepscope.query.jobs import joined, several_jobs, without_job
+from stepscope.query.part import EVERYTHING, Part, part
+from stepscope.query.scope import Scope
+from stepscope.query.table import Table
 from stepscope.questions import every, find, of_one_recording
 from stepscope.store.jobs import KeptJob, kept_jobs
 from stepscope.store.manifest import given_path, is_store

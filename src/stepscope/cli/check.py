@@ -30,7 +30,7 @@ def command(sources: tuple[str, ...], job: str | None, reading: dict[str, Any], 
 
     Exit code 3 if an invariant is violated or a check of severity error found something.
     """
-    from stepscope.answers.ask import ask
+    from stepscope.query.ask import ask
     from stepscope.questions.invariants import invariants
 
     form = chosen_form(given)

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 import click
 
-from stepscope.answers.declare import Filter
-from stepscope.answers.part import EVERYTHING, Part, parse_window, window_typed
 from stepscope.base.chosen_numbers import numbers_typed, parse_numbers
 from stepscope.base.chosen_ranks import EXAMPLES, parse_ranks
 from stepscope.base.errors import UsageError
+from stepscope.query.declare import Filter
+from stepscope.query.part import EVERYTHING, Part, parse_window, window_typed
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -83,9 +83,9 @@ def _write_trace(
     window: tuple[int, int] | None,
     reading: dict[str, Any],
 ) -> None:
-    from stepscope.answers.part import part
-    from stepscope.answers.scope import Scope
     from stepscope.base.complete_file import check_output
+    from stepscope.query.part import part
+    from stepscope.query.scope import Scope
     from stepscope.report.trace_events import write_trace_events
 
     check_output(target)

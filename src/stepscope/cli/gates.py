@@ -13,7 +13,7 @@ from stepscope.compare.gates import Gate, Judged, judge
 from stepscope.report.diff_text import gate_text
 
 if TYPE_CHECKING:
-    from stepscope.answers.table import Table
+    from stepscope.query.table import Table
 
 ERRORS = {
     "gate-failed": (

@@ -6,8 +6,8 @@ import json
 
 import click
 
-from stepscope.answers.declare import Question
 from stepscope.cli.terminal.say import put
+from stepscope.query.declare import Question
 from stepscope.questions import every, find
 
 

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from stepscope.answers.declare import Filter, Parameter, Question
-from stepscope.answers.part import filters_of, part
 from stepscope.base.complete_file import check_output
 from stepscope.cli.choices import (
     column_names,
@@ -28,10 +26,12 @@ from stepscope.cli.choices import (
 from stepscope.cli.terminal.output import FORMS, chosen_form, put_answer
 from stepscope.cli.terminal.progress import open_watched, progress_on
 from stepscope.cli.terminal.say import say
+from stepscope.query.declare import Filter, Parameter, Question
+from stepscope.query.part import filters_of, part
 from stepscope.report.pictures import PICTURES
 
 if TYPE_CHECKING:
-    from stepscope.answers.table import Table
+    from stepscope.query.table import Table
 
 _TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT, "text": click.STRING}
 
@@ -49,8 +49,8 @@ def question_command(question: Question) -> click.Command:
         gates: tuple[str, ...] = (),
         **asked: Any,
     ) -> None:
-        from stepscope.answers.ask import check_asked
-        from stepscope.answers.jobs import several_jobs, without_job
+        from stepscope.query.ask import check_asked
+        from stepscope.query.jobs import several_jobs, without_job
         from stepscope.report.text import MOST_ROWS, OF_ALL_ROWS
 
         form = chosen_form({name: asked.pop(name) for name in FORMS})

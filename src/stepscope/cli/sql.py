@@ -6,10 +6,10 @@ from typing import Any, get_args
 
 import click
 
-from stepscope.answers.declare import Filter
 from stepscope.cli.choices import filter_options, form_options, narrowing_options, reading_options, sources_argument
 from stepscope.cli.terminal.output import chosen_form, put_answer
 from stepscope.cli.terminal.progress import open_watched
+from stepscope.query.declare import Filter
 
 
 @click.command(name="sql", short_help="Answers a question of your own, in read-only SQL.")

@@ -7,11 +7,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.job.phase_times import OTHER_STEPS
-from stepscope.answers.declare import Column
-from stepscope.answers.rounding import whole_parts
-from stepscope.answers.rows import answer_dicts
 from stepscope.compare.interval import interval_of_change
 from stepscope.compare.sides import SUMMED, Part, Side
+from stepscope.query.declare import Column
+from stepscope.query.rounding import whole_parts
+from stepscope.query.rows import answer_dicts
 
 if TYPE_CHECKING:
     import pyarrow as pa

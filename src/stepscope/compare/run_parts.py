@@ -14,9 +14,9 @@ import numpy as np
 
 from stepscope.analysis.ranks.rank_times import rank_steps
 from stepscope.analysis.steps.breakdown import PARTS, break_down_all
-from stepscope.answers.scope import Scope
 from stepscope.compare.interval import RankMean
 from stepscope.compare.runs import as_event
+from stepscope.query.scope import Scope
 
 COMMUNICATION = "exposed communication"
 TRANSFER = "exposed transfer"

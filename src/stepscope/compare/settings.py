@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stepscope.answers.scope import Scope
+from stepscope.query.scope import Scope
 
 UNSET = "not set"
 _OF_TRACES = (

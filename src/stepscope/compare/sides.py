@@ -18,8 +18,8 @@ from stepscope.analysis.job.inline_events import MEASURED
 from stepscope.analysis.job.phase_times import OTHER_STEPS, TOGETHER, times_of
 from stepscope.analysis.recording import WORK
 from stepscope.analysis.steps.breakdown import PARTS, break_down_all
-from stepscope.answers.scope import Scope
 from stepscope.compare.interval import RankMean, Timing, deviation, over_ranks
+from stepscope.query.scope import Scope
 
 ANSWERED_LIKE = {
     "category": "steps",

@@ -18,9 +18,9 @@ from stepscope.analysis.recording import (
     rank_batches,
     union_of,
 )
-from stepscope.answers.scope import Scope
 from stepscope.compare.interval import RankMean, interval_of_change, over_ranks
 from stepscope.link.intervals import covered
+from stepscope.query.scope import Scope
 
 FEWEST = 5
 """With fewer runs of a kernel beside communication, or without, a device is not compared."""

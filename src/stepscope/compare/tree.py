@@ -32,10 +32,10 @@ from stepscope.analysis.recording import (
 )
 from stepscope.analysis.steps.breakdown import PARTS, Breakdown, break_down
 from stepscope.analysis.steps.exclusive import exclusive_shares
-from stepscope.answers.scope import Scope
 from stepscope.compare.sides import Part, padded, steps_counted
 from stepscope.formats.vocabulary import AUTOGRAD_CALL
 from stepscope.link.module_names import range_module
+from stepscope.query.scope import Scope
 
 IDLE = "(device idle)"
 """The node of a step's time in which all devices of the recording are idle; below it is what the host

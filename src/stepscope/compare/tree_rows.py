@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.rounding import whole_parts
-from stepscope.answers.rows import answer_dicts
 from stepscope.compare.align import Pair, align
 from stepscope.compare.interval import Timing
 from stepscope.compare.rows import COLUMNS, finish, largest_change, row_of, share_out
 from stepscope.compare.tree import Tree
+from stepscope.query.rounding import whole_parts
+from stepscope.query.rows import answer_dicts
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from stepscope.answers.sound import STEP_TIMES, without_ranks
 from stepscope.base.units import time_text
 from stepscope.judge.declare import FILLED, HIGH, LEADING, MEDIUM, WITH_HOST, WITH_OTHERS, Finding, Rule, Severity
 from stepscope.judge.facts import Facts, ranks_text
 from stepscope.judge.host_pace import held
 from stepscope.judge.waiting import waiting
+from stepscope.query.sound import STEP_TIMES, without_ranks
 
 _MOST_CHECKS_NAMED = 3
 _SHARED = 0.1

@@ -12,13 +12,13 @@ from stepscope.analysis.ranks.straggler import late_in_collectives, recorded_lat
 from stepscope.analysis.recording import WORK, every_step, rank_batches
 from stepscope.analysis.steps.breakdown import PARTS, WAITING
 from stepscope.analysis.steps.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
-from stepscope.answers.sound import ranks_text as ranks_text  # how rules name ranks
 from stepscope.base.chosen_numbers import numbers_typed
 from stepscope.base.units import ratio_text, time_text
 from stepscope.judge.phase_means import PARTS as OF_PHASES
 from stepscope.judge.phase_means import PhaseMeans
 from stepscope.judge.recorded import Recorded
 from stepscope.judge.recorded import Row as Row  # rules' type for rows of evidence
+from stepscope.query.sound import ranks_text as ranks_text  # how rules name ranks
 
 if TYPE_CHECKING:
     from stepscope.analysis.kernels.measured import MeasuredKernel
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from stepscope.analysis.ranks.lateness import Lateness
     from stepscope.analysis.ranks.straggler import Straggler
     from stepscope.analysis.steps.gaps import Gaps
-    from stepscope.answers.scope import Scope
     from stepscope.judge.groups import Group
     from stepscope.judge.host_waits import HostWaits
     from stepscope.judge.sequence import Sequence
+    from stepscope.query.scope import Scope
 
 ENOUGH_WORK = 50
 """With fewer pieces of device work in a step (or recording), its kernels are not judged: that is no

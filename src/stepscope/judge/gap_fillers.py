@@ -11,7 +11,7 @@ from stepscope.base.grouping import grouped
 from stepscope.base.quoting import sql_literal
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 Row = dict[str, Any]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.recording import Array
     from stepscope.analysis.steps.breakdown import Breakdown
     from stepscope.analysis.steps.breakdown import HostWaits as Waits
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 LARGEST = 5
 FEW, EACH, LONG_NS = 0.5, 0.05, 100_000

@@ -10,7 +10,7 @@ from stepscope.analysis.job.phase_times import PHASES, times_of
 from stepscope.analysis.ranks.straggler import RankTimes, Straggler, find_straggler
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 Row = dict[str, Any]
 

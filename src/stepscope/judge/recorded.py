@@ -6,14 +6,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.recording import marks_steps
-from stepscope.answers.sound import damaged_ranks
 from stepscope.base.quoting import sql_literal
 from stepscope.formats.evidence import Evidence
 from stepscope.judge.phase_means import PhaseMeans, phase_means
+from stepscope.query.sound import damaged_ranks
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
     from stepscope.costs import Limits
+    from stepscope.query.scope import Scope
 
 Row = dict[str, Any]
 
@@ -78,7 +78,7 @@ class Recorded:
 
     @cached_property
     def damaged_ranks(self) -> tuple[int, ...]:
-        """Ranks that are not judged with the others (`answers.sound`)."""
+        """Ranks that are not judged with the others (`query.sound`)."""
         return damaged_ranks(self.scope)
 
     @cached_property

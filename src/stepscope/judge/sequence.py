@@ -12,8 +12,8 @@ from stepscope.analysis.recording import WORK
 from stepscope.costs import class_of, model_of
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
     from stepscope.costs import Model
+    from stepscope.query.scope import Scope
 
 _MOST = 50_000
 """The most pieces of work examined in a recording without marked steps; patterns repeat."""

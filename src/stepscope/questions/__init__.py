@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from stepscope.base.plugins import load
 
 if TYPE_CHECKING:
-    from stepscope.answers.declare import Question
+    from stepscope.query.declare import Question
 
 ALL = (
     "summary",
@@ -111,8 +111,8 @@ def find(name: str) -> Question:
     Raises:
         UsageError: there is no such question.
     """
-    from stepscope.answers.declare import Question
     from stepscope.base.known_names import check_name
+    from stepscope.query.declare import Question
 
     wanted = name.replace("_", "-")
     if wanted not in OURS:
@@ -130,7 +130,7 @@ def every() -> tuple[Question, ...]:
 
 @cache
 def _added() -> dict[str, Question]:
-    from stepscope.answers.declare import JOB, Question
+    from stepscope.query.declare import JOB, Question
 
     def names_of(question: Question) -> list[str]:
         if question.recordings != "one":

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import RANK, Column, by_form, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.query.declare import RANK, Column, by_form, question
+from stepscope.query.rows import answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.ranks.exchanges import Exchanges
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _COLUMNS = (
     Column("group", "text", "name of the process group", shown="varying"),

@@ -8,15 +8,15 @@ import numpy as np
 
 from stepscope.analysis.recording import WORK, Array, Columns, groups
 from stepscope.analysis.tree import listed
-from stepscope.answers.declare import Column, Parameter, by_form, question
-from stepscope.answers.rows import noted
 from stepscope.formats.consecutive import run_starts
 from stepscope.link.intervals import covered, union
+from stepscope.query.declare import Column, Parameter, by_form, question
+from stepscope.query.rows import noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _RANGES = """
     SELECT every.rank, every.span, every.thread, least(every.depth, 7) AS depth,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.answers.declare import Column, question
-from stepscope.answers.durations import STATISTICS, statistics
+from stepscope.query.declare import Column, question
+from stepscope.query.durations import STATISTICS, statistics
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 
 @question(

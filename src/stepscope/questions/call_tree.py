@@ -10,13 +10,13 @@ from stepscope.analysis.call_tree import CallTree, call_tree, from_below, heavie
 from stepscope.analysis.host_time import Thread, waiting_text, waiting_threads
 from stepscope.analysis.recording import WORK, Array, rank_batches
 from stepscope.analysis.tree import listed
-from stepscope.answers.declare import Column, Parameter, by_form, question
-from stepscope.answers.rows import noted
+from stepscope.query.declare import Column, Parameter, by_form, question
+from stepscope.query.rows import noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _CALLED = "CASE WHEN role = 'step' THEN '(step)' ELSE name END AS called"
 """Steps have numbered names, and are merged into one node."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.attribution import NO_MODULE
-from stepscope.answers.declare import Column, by_form, question
 from stepscope.formats.evidence import LAUNCHED_WORK
+from stepscope.query.declare import Column, by_form, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 
 _COLUMNS = (

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import RANK, Column, by_form, question
-from stepscope.answers.rows import answer_dicts, noted
 from stepscope.base.grouping import grouped
+from stepscope.query.declare import RANK, Column, by_form, question
+from stepscope.query.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.ranks.collectives import Alike
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _KEYS = (
     Column("module", "text", "innermost module that it was launched in; of a gradient, none"),

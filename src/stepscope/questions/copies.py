@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.answers.declare import Column, by_form, question
 from stepscope.formats.evidence import DEVICE_WORK
+from stepscope.query.declare import Column, by_form, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _BUCKET = """
     CASE

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.dependencies import FILLS, RESTS_ON
-from stepscope.answers.declare import Column, by_form, question
-from stepscope.answers.rows import answer_dicts, noted
+from stepscope.query.declare import Column, by_form, question
+from stepscope.query.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 Row = dict[str, Any]
 

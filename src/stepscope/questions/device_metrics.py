@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.answers.declare import RANK, SPAN, STEP, Column, by_form, question
+from stepscope.query.declare import RANK, SPAN, STEP, Column, by_form, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _SAMPLES = """
     SELECT rank, span, pid AS device, kind AS metric, unit, time_ns, sum(value) AS value

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, cast
 from stepscope.analysis.counted import left_out_of_means
 from stepscope.analysis.job.throughput import rates
 from stepscope.analysis.recording import marks_steps
-from stepscope.answers.declare import Parameter, question
-from stepscope.answers.rows import noted
-from stepscope.answers.sound import sound_recordings
 from stepscope.base.errors import SourceError
 from stepscope.base.units import plural, ratio_text, time_text
 from stepscope.compare.rows import COLUMNS, COUNTED_CALLS, PROFILED_STEP, finish, row_of, set_beside
@@ -21,11 +18,14 @@ from stepscope.compare.throughput import throughput_compared
 from stepscope.compare.tree import Tree, read_tree
 from stepscope.compare.tree_rows import set_trees_beside
 from stepscope.formats.evidence import EVERYTHING
+from stepscope.query.declare import Parameter, question
+from stepscope.query.rows import noted
+from stepscope.query.sound import sound_recordings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Recording
+    from stepscope.query.scope import Recording
 
 _BY_DEFAULT = ("category", "label", "phase", "operator", "kernel")
 _WITHIN = " Intervals (±) reflect how steps scatter within each recording; two runs may differ by more."

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import RANK, Column, Parameter, question
-from stepscope.answers.rows import answer_dicts, noted
 from stepscope.base.grouping import grouped
 from stepscope.base.units import plural
+from stepscope.query.declare import RANK, Column, Parameter, question
+from stepscope.query.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.trend import Trend
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 Row = dict[str, Any]
 

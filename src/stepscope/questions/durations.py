@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from stepscope.analysis.counted import COUNTED_STEPS
 from stepscope.analysis.recording import WORK
-from stepscope.answers.declare import Column, Parameter, by_form, question
+from stepscope.query.declare import Column, Parameter, by_form, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _BINS = 20
 """The most bins; with few events the rule of Rice makes fewer."""

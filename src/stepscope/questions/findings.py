@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, Parameter, question
-from stepscope.answers.rows import answer_dicts
 from stepscope.formats.evidence import EVERYTHING
+from stepscope.query.declare import Column, Parameter, question
+from stepscope.query.rows import answer_dicts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
     from stepscope.judge.engine import Found
     from stepscope.judge.facts import Facts
+    from stepscope.query.scope import Scope
 
 _COLUMNS = (
     Column("id", "text", "rule that found it", shown=False),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.recording import WORK
-from stepscope.answers.declare import Column, by_form, question
-from stepscope.answers.durations import STATISTICS, statistics
 from stepscope.formats.evidence import DEVICE_WORK
+from stepscope.query.declare import Column, by_form, question
+from stepscope.query.durations import STATISTICS, statistics
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _KEYS = {"name": "operation, name", "operation": "operation"}
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from stepscope.analysis.kernels.traits import BLOCK, GRID
 from stepscope.analysis.recording import WORK
-from stepscope.answers.declare import Column, question
 from stepscope.formats.evidence import DEVICE_WORK
+from stepscope.query.declare import Column, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 
 @question(

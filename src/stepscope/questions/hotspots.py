@@ -11,15 +11,15 @@ from stepscope.analysis.call_tree import added, from_below, outermost
 from stepscope.analysis.host_time import FIGURES, IMPORTED, HostTime, host_times, waiting_text
 from stepscope.analysis.recording import Array
 from stepscope.analysis.tree import listed
-from stepscope.answers.declare import Column, Parameter, by_form, question
-from stepscope.answers.rows import answer_dicts, noted
 from stepscope.base.units import ratio_text, time_text
 from stepscope.formats.frames import UNKNOWN, Frame
+from stepscope.query.declare import Column, Parameter, by_form, question
+from stepscope.query.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 Row = dict[str, Any]
 

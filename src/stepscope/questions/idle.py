@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import DEVICE, RANK, SPAN, Column, Parameter, question
-from stepscope.answers.rows import answer_dicts
 from stepscope.formats.evidence import DEVICE_WORK
+from stepscope.query.declare import DEVICE, RANK, SPAN, Column, Parameter, question
+from stepscope.query.rows import answer_dicts
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.recording import Columns
     from stepscope.analysis.steps.gaps import Gap, Gaps
-    from stepscope.answers.scope import Scope
     from stepscope.link.intervals import Intervals
+    from stepscope.query.scope import Scope
 
 Row = dict[str, Any]
 

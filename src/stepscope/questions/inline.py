@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from stepscope.analysis.job.inline_events import MEASURED
 from stepscope.analysis.job.throughput import throughput_words
-from stepscope.answers.declare import SPAN, Column, by_form, question
-from stepscope.answers.rows import noted
-from stepscope.answers.script import script_of
 from stepscope.base.statistics import student_t
+from stepscope.query.declare import SPAN, Column, by_form, question
+from stepscope.query.rows import noted
+from stepscope.query.script import script_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _NONE = (
     "Nothing was measured inline; `stepscope phases` has what was timed of every step. Record it: "

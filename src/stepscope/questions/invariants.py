@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.recording import every_step
-from stepscope.answers.declare import Column, question
-from stepscope.answers.rows import answer_rows
-from stepscope.answers.scope import Scope
+from stepscope.query.declare import Column, question
+from stepscope.query.rows import answer_rows
+from stepscope.query.scope import Scope
 from stepscope.questions import affected, find
 from stepscope.schema.declare import Role, SchemaColumn
 from stepscope.schema.tables import TABLES

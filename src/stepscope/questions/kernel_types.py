@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import DEVICE, RANK, SPAN, STEP, Column, by_form, question
-from stepscope.answers.rows import answer_rows
+from stepscope.query.declare import DEVICE, RANK, SPAN, STEP, Column, by_form, question
+from stepscope.query.rows import answer_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _COLUMNS = (
     RANK,

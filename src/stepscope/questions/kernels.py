@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from stepscope.analysis.attribution import CALLED, LABELLED_WORK
 from stepscope.analysis.kernels.traits import BLOCK, ELIGIBLE, GRID, KERNELS, TRAITS
-from stepscope.answers.declare import Column, by_form, question
-from stepscope.answers.durations import STATISTICS, statistics
 from stepscope.formats.evidence import DEVICE_WORK
+from stepscope.query.declare import Column, by_form, question
+from stepscope.query.durations import STATISTICS, statistics
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _CAPTURED_REGIONS = """
     WITH RECURSIVE inside AS (

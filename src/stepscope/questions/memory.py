@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.memory import PLACE
-from stepscope.answers.declare import Column, Parameter, by_form, question
-from stepscope.answers.rows import answer_dicts, noted
 from stepscope.base.units import bytes_text
+from stepscope.query.declare import Column, Parameter, by_form, question
+from stepscope.query.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.memory.asked import Asked
     from stepscope.analysis.memory.replay import Memory
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _PLACE = tuple(column.name for column in PLACE)
 _FORMS = ("device", "category", "operator", "module", "stack", "step", "pool", "oom")

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.memory import PLACE
-from stepscope.answers.declare import Column, Parameter, question
-from stepscope.answers.rows import answer_dicts, noted
+from stepscope.query.declare import Column, Parameter, question
+from stepscope.query.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.memory.asked import Asked
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _PARTS = {
     "parameters_bytes": "parameters",

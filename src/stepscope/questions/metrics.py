@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, by_form, question
-from stepscope.answers.rows import answer_dicts, noted
 from stepscope.formats.evidence import DEVICE_WORK
+from stepscope.query.declare import Column, by_form, question
+from stepscope.query.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.kernels.measured import Joined, MeasuredKernel
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 Row = dict[str, Any]
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, question
-from stepscope.answers.rows import answer_rows, noted
-from stepscope.answers.sound import sound_recordings
 from stepscope.base.grouping import grouped
 from stepscope.formats.evidence import DEVICE_WORK
+from stepscope.query.declare import Column, question
+from stepscope.query.rows import answer_rows, noted
+from stepscope.query.sound import sound_recordings
 from stepscope.questions.metrics import FILLS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.kernels.measured import MeasuredKernel
-    from stepscope.answers.scope import Recording
+    from stepscope.query.scope import Recording
 
 _COLUMNS = (
     Column("kernel", "text", "name of the kernel, as the first recording that has it spells it", kernels=True),

@@ -9,12 +9,12 @@ import numpy as np
 from stepscope.analysis.attribution import NO_MODULE
 from stepscope.analysis.recording import WORK, Array
 from stepscope.analysis.tree import parents_first
-from stepscope.answers.declare import Column, Parameter, question
+from stepscope.query.declare import Column, Parameter, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 
 _IN_FORWARD = "direction IS NULL OR direction NOT IN ('backward', 'optimizer')"

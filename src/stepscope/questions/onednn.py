@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.operators.attainable import LIMITS
-from stepscope.answers.declare import Column, Parameter, by_form, question
-from stepscope.answers.rows import answer_dicts
 from stepscope.base.grouping import grouped
 from stepscope.costs import known_devices
 from stepscope.costs.primitive import DTYPES, primitive_flops
+from stepscope.query.declare import Column, Parameter, by_form, question
+from stepscope.query.rows import answer_dicts
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 Row = dict[str, Any]
 

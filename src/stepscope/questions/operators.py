@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from stepscope.analysis.attribution import CALLED, LABELLED_WORK, REPLAYED_CALLS
 from stepscope.analysis.kernels.traits import TRAITS
 from stepscope.analysis.operators.recursion import inner_calls
-from stepscope.answers.declare import Column, by_form, question
+from stepscope.query.declare import Column, by_form, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _CALLS = "kind = 'operator'"
 _TYPES = {

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from stepscope.analysis.job.phase_times import EACH_STEP, IN_WINDOWS, OTHER_STEPS, TOGETHER, by_steps, order, times_of
 from stepscope.analysis.job.throughput import throughput_words
-from stepscope.answers.declare import SPAN, Column, by_form, question
-from stepscope.answers.rows import answer_rows, noted
 from stepscope.base.units import ratio_text, time_text
+from stepscope.query.declare import SPAN, Column, by_form, question
+from stepscope.query.rows import answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
     from stepscope.judge.engine import Found
+    from stepscope.query.scope import Scope
 
 _COLUMNS = (
     Column("kind", "text", "what holds the run back"),

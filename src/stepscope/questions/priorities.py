@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.operators.attainable import CAUSAL, LIMITS, conventions, roofs_of
-from stepscope.answers.declare import Column, question
-from stepscope.answers.rows import answer_dicts, noted
 from stepscope.formats.evidence import LAUNCHED_WORK
+from stepscope.query.declare import Column, question
+from stepscope.query.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 UNKNOWN_GAP = 0.3
 """Share of its time that a kernel is assumed to gain if nothing is known about it: TraceLens'

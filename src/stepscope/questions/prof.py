@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.kernels.traits import KERNELS
-from stepscope.answers.declare import Column, question
 from stepscope.formats.vocabulary import is_program_frame
+from stepscope.query.declare import Column, question
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.operators.charging import Charges, KeptWork
     from stepscope.analysis.operators.prof_origin import Origins
     from stepscope.analysis.recording import Array
-    from stepscope.answers.scope import Scope
     from stepscope.costs import Row
+    from stepscope.query.scope import Scope
 
 _COLUMNS = (
     Column("rank", "int", "rank of the process", shown=False),

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import DEVICE, RANK, SPAN, STEP, Column, Parameter, by_form, question
-from stepscope.answers.rows import answer_dicts, noted
+from stepscope.query.declare import DEVICE, RANK, SPAN, STEP, Column, Parameter, by_form, question
+from stepscope.query.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.recording import Array, Columns
     from stepscope.analysis.windows import DeviceWindows
-    from stepscope.answers.scope import Scope
     from stepscope.link.intervals import Intervals, Levels
+    from stepscope.query.scope import Scope
 
 _COLUMNS = (
     RANK,

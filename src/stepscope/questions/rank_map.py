@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import RANK, SPAN, STEP, Column, Parameter, question
-from stepscope.answers.rows import answer_rows, noted
 from stepscope.formats.evidence import Evidence
+from stepscope.query.declare import RANK, SPAN, STEP, Column, Parameter, question
+from stepscope.query.rows import answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _COLUMNS = (
     RANK,
@@ -79,7 +79,7 @@ def rank_map(scope: Scope, measure: str = "step") -> pa.Table:
     import numpy as np
 
     from stepscope.analysis.ranks.rank_times import PARTS, rank_steps
-    from stepscope.answers.sound import damaged_ranks
+    from stepscope.query.sound import damaged_ranks
 
     damaged = damaged_ranks(scope)
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import RANK, Column, question
-from stepscope.answers.rows import answer_dicts, noted
 from stepscope.base.grouping import grouped
+from stepscope.query.declare import RANK, Column, question
+from stepscope.query.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.ranks.pipeline import Pipelines
     from stepscope.analysis.ranks.rank_times import Differs, RankSteps
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 Row = dict[str, Any]
 
@@ -102,7 +102,7 @@ def rank_overview(scope: Scope) -> pa.Table:
     from stepscope.analysis.counted import left_out_of_means
     from stepscope.analysis.ranks.pipeline import pipelines
     from stepscope.analysis.ranks.rank_times import outliers, rank_steps
-    from stepscope.answers.sound import damaged_ranks
+    from stepscope.query.sound import damaged_ranks
 
     hosts = scope.sql("SELECT rank, host, resolution_ns FROM rank").to_pylist()
     host_of = {row["rank"]: row["host"] for row in hosts}

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.analysis.attribution import NO_MODULE
 from stepscope.analysis.operators.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
-from stepscope.answers.declare import Column, Parameter, by_form, question
-from stepscope.answers.rows import answer_dicts, noted
 from stepscope.formats.evidence import LAUNCHED_WORK
+from stepscope.query.declare import Column, Parameter, by_form, question
+from stepscope.query.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.operators.attainable import Roofs
     from stepscope.analysis.operators.work import DeviceWork, Part
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 ABOVE = "above 100 % of the peak: these limits are not this device's, or the work is counted wrong"
 CACHED = "faster than the memory: part of it came from a cache"

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.job.phase_times import OTHER_STEPS
 from stepscope.analysis.job.throughput import Rate, rate_text, rates, together
-from stepscope.answers.ask import ask_within
-from stepscope.answers.declare import Column, Parameter, question
-from stepscope.answers.rows import answer_dicts, noted
-from stepscope.answers.sound import sound_recordings
 from stepscope.base.errors import SourceError, UsageError
 from stepscope.base.units import count_text, plural, ratio_text
 from stepscope.compare.interval import RankMean
 from stepscope.compare.run_parts import IMBALANCE, as_rows, split_waiting, step_parts, tells_waiting
 from stepscope.compare.runs import BELOW, MODES, Run, as_event, compare, run_of
 from stepscope.compare.sides import phase_means
+from stepscope.query.ask import ask_within
+from stepscope.query.declare import Column, Parameter, question
+from stepscope.query.rows import answer_dicts, noted
+from stepscope.query.sound import sound_recordings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Recording, Scope
+    from stepscope.query.scope import Recording, Scope
 
 _COLUMNS = (
     Column("label", "text", "what was measured; `iteration` for the complete iteration"),

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from stepscope.analysis.attribution import LABELLED_WORK
 from stepscope.analysis.kernels.traits import KERNELS
-from stepscope.answers.declare import Column, Parameter, by_form, question
-from stepscope.answers.rows import noted
 from stepscope.base.units import count_text, time_text
 from stepscope.formats.evidence import LAUNCHED_WORK
+from stepscope.query.declare import Column, Parameter, by_form, question
+from stepscope.query.rows import noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 BELOW_NS = 10_000
 BINS = 10

@@ -5,16 +5,16 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, question
-from stepscope.answers.rows import answer_dicts
-from stepscope.answers.script import with_script
 from stepscope.base.grouping import grouped
 from stepscope.judge.host_limits import DEVICE_TIMED, HOST_LIMITS
+from stepscope.query.declare import Column, question
+from stepscope.query.rows import answer_dicts
+from stepscope.query.script import with_script
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 Row = dict[str, Any]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.answers.declare import Column, question
-from stepscope.answers.rows import noted
-from stepscope.answers.scope import Scope
 from stepscope.base.path_names import file_of
+from stepscope.query.declare import Column, question
+from stepscope.query.rows import noted
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
     import pyarrow as pa

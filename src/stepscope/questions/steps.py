@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import RANK, SPAN, STEP, Column, by_form, question
-from stepscope.answers.rows import answer_dicts, noted
+from stepscope.query.declare import RANK, SPAN, STEP, Column, by_form, question
+from stepscope.query.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.steps.breakdown import Breakdown
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 Row = dict[str, Any]
 
@@ -127,7 +127,7 @@ def steps(scope: Scope, by: str = "step") -> pa.Table:
     from stepscope.analysis.counted import how_in_part, left_out_of_means, none_complete
     from stepscope.analysis.job.throughput import throughput_words
     from stepscope.analysis.steps.breakdown import break_down_all
-    from stepscope.answers.sound import damaged_ranks
+    from stepscope.query.sound import damaged_ranks
 
     damaged, in_part = damaged_ranks(scope), how_in_part(scope)
     names = [c.name for c in _COLUMNS if c.name not in _LEFT_OUT[by]]

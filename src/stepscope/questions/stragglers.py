@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import STEP, Column, by_form, question
-from stepscope.answers.rows import answer_dicts, noted
-from stepscope.answers.script import script_of
+from stepscope.query.declare import STEP, Column, by_form, question
+from stepscope.query.rows import answer_dicts, noted
+from stepscope.query.script import script_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.ranks.lateness import Lateness
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _OF_CAUSES = (
     ("input_ns", "it waited longer for its DataLoader"),
@@ -218,7 +218,7 @@ def _by_collective(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]
     import numpy as np
 
     from stepscope.analysis.ranks.lateness import CAUSES
-    from stepscope.answers.scope import Scope as Whole
+    from stepscope.query.scope import Scope as Whole
 
     asked = np.flatnonzero(lateness.asked)
     matches, of = np.unique(lateness.match[asked], return_inverse=True)
@@ -260,8 +260,8 @@ def _nothing(scope: Scope) -> str:
 
 def _note(scope: Scope, lateness: Lateness) -> str:
     from stepscope.analysis.ranks.collectives import LACKS_RANKS
-    from stepscope.answers.scope import Scope as Whole
-    from stepscope.answers.sound import damaged_ranks, ranks_text
+    from stepscope.query.scope import Scope as Whole
+    from stepscope.query.sound import damaged_ranks, ranks_text
 
     with Whole(scope.store, all_times=True) as whole:
         damaged = damaged_ranks(whole)
@@ -289,8 +289,8 @@ def _named(lateness: Lateness, none: str) -> str:
     """Names the straggler, or says how far the latest rank is from being one; empty if no step is marked."""
     from stepscope.analysis.ranks.lateness import CAUSES
     from stepscope.analysis.ranks.straggler import LATE_ABOVE, late_in_collectives, recorded_lateness
-    from stepscope.answers.sound import ranks_text
     from stepscope.base.units import ratio_text, time_text
+    from stepscope.query.sound import ranks_text
 
     if not lateness.step_ns:
         return ""

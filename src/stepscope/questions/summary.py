@@ -6,21 +6,21 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, question
-from stepscope.answers.rows import answer_dicts
 from stepscope.base.chosen_numbers import numbers_text
 from stepscope.base.path_names import file_of
 from stepscope.base.units import bytes_text, count_text, plural, time_text
 from stepscope.formats.evidence import EVERYTHING, OF_NO_RANK
 from stepscope.formats.vocabulary import unknown_model
+from stepscope.query.declare import Column, question
+from stepscope.query.rows import answer_dicts
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.overview import Times
-    from stepscope.answers.scope import Scope
     from stepscope.judge.engine import Found
     from stepscope.judge.facts import Facts
+    from stepscope.query.scope import Scope
 
 Row = dict[str, Any]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.answers.declare import DEVICE, RANK, Column, by_form, question
-from stepscope.answers.rows import answer_dicts, noted
 from stepscope.base.units import ratio_text
 from stepscope.formats.evidence import LAUNCHED_WORK
+from stepscope.query.declare import DEVICE, RANK, Column, by_form, question
+from stepscope.query.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.operators.work import DeviceWork, Variant
-    from stepscope.answers.scope import Scope
     from stepscope.costs import Hardware, TensorCoreUse
+    from stepscope.query.scope import Scope
 
 _GENERATIONS = ("Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell")
 HELPERS = "helper kernels that multiply nothing (layout, reduction of parts)"
@@ -88,7 +88,7 @@ def tensor_cores(scope: Scope, by: str = "device") -> pa.Table:
     `bmm`), and kernels of an older generation than the device.
     """
     from stepscope.analysis.operators.work import device_work_of
-    from stepscope.answers.sound import damaged_ranks, ranks_text
+    from stepscope.query.sound import damaged_ranks, ranks_text
 
     found = device_work_of(scope)
     damaged = damaged_ranks(scope, LAUNCHED_WORK) if by == "device" else ()

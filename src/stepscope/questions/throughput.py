@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.answers.declare import Column, by_form, question
-from stepscope.answers.rows import answer_dicts, noted
+from stepscope.query.declare import Column, by_form, question
+from stepscope.query.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _COLUMNS = (
     Column("name", "text", "what was counted: samples, tokens, or a name that the script chose"),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import DEVICE, RANK, SPAN, STEP, Column, by_form, question
-from stepscope.answers.rows import answer_rows, noted
+from stepscope.query.declare import DEVICE, RANK, SPAN, STEP, Column, by_form, question
+from stepscope.query.rows import answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _COLUMNS = (
     RANK,

@@ -6,15 +6,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.dependencies import FILLS, RESTS_ON
-from stepscope.answers.declare import Column, Parameter, question
-from stepscope.answers.rows import answer_rows, noted
 from stepscope.base.errors import UsageError
+from stepscope.query.declare import Column, Parameter, question
+from stepscope.query.rows import answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.dependencies.change import Change, WhatIf
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _COLUMNS = (
     Column("span", "int", "which of the ranks' recordings, from 0", shown="varying"),
@@ -102,7 +102,7 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
     from stepscope.analysis.dependencies.change import WhatIf
     from stepscope.analysis.dependencies.followed import graphs_of, lacks
     from stepscope.analysis.recording import every_step
-    from stepscope.answers.sound import ranks_without_their_device
+    from stepscope.query.sound import ranks_without_their_device
 
     asked = [*_faster(faster), *_without(without)]
     rows: list[list[Any]] = []

@@ -6,9 +6,9 @@ import re
 import shlex
 from typing import get_args
 
-from stepscope.answers.declare import Filter
-from stepscope.answers.part import filters_of
-from stepscope.answers.text_grid import Line, wrapped
+from stepscope.query.declare import Filter
+from stepscope.query.part import filters_of
+from stepscope.query.text_grid import Line, wrapped
 from stepscope.questions import OURS, find
 
 _ADVISED = re.compile(r"`stepscope ([a-z-]+)((?: SRC)?)([^`]*)`")

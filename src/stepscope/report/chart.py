@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepscope.answers.kernel_names import short_names
-from stepscope.answers.table import Table
 from stepscope.base.errors import StepScopeError
 from stepscope.base.quoting import one_line
 from stepscope.base.units import ratio_text
+from stepscope.query.kernel_names import short_names
+from stepscope.query.table import Table
 from stepscope.report.figures import COLOURS, finish_axes, new_figure, plain_text
 from stepscope.report.pictures import PICTURES
 

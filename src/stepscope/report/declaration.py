@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from stepscope.answers.declare import Question
-from stepscope.answers.part import filters_of
+from stepscope.query.declare import Question
+from stepscope.query.part import filters_of
 from stepscope.schema.declare import SchemaTable
 
 

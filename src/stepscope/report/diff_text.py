@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from stepscope.answers.kernel_names import cut_apart, short_names
-from stepscope.answers.text_grid import MARK, Line, Style, note_lines, shortened, warning_lines, wrapped
 from stepscope.base.quoting import one_line
 from stepscope.base.statistics import bounds
 from stepscope.base.text_cells import cells, left, right
 from stepscope.base.units import NOT_MEASURED, count_text, ratio_text, time_text
 from stepscope.compare.drivers import Row, drivers_of
+from stepscope.query.kernel_names import cut_apart, short_names
+from stepscope.query.text_grid import MARK, Line, Style, note_lines, shortened, warning_lines, wrapped
 
 if TYPE_CHECKING:
-    from stepscope.answers.table import Table
     from stepscope.compare.gates import Judged
+    from stepscope.query.table import Table
 
 _STYLES: dict[str, Style] = {"faster": "better", "slower": "worse"}
 _GAP = 2

@@ -20,7 +20,7 @@ from stepscope.formats.vocabulary import DEVICE_TYPES, EXPORTED_PART
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
     Ints = NDArray[np.int64]
     Columns = Mapping[str, NDArray[Any]]

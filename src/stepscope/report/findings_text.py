@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.text_grid import MARK, Line, note_lines, wrapped
 from stepscope.base.units import ratio_text, time_text
 from stepscope.judge.declare import HIGH, MEDIUM, WITH_HOST, WITH_OTHERS
+from stepscope.query.text_grid import MARK, Line, note_lines, wrapped
 from stepscope.report.advice import advice_lines
 
 if TYPE_CHECKING:
-    from stepscope.answers.table import Table
+    from stepscope.query.table import Table
 
 Row = dict[str, Any]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.text_grid import Line, wrapped
 from stepscope.base.quoting import one_line
 from stepscope.base.statistics import bounds
 from stepscope.base.units import count_text, plural, ratio_text, time_text
+from stepscope.query.text_grid import Line, wrapped
 
 if TYPE_CHECKING:
-    from stepscope.answers.table import Table
+    from stepscope.query.table import Table
 
 Row = dict[str, Any]
 

@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from stepscope.answers.kernel_names import cut_apart
-from stepscope.answers.text_grid import MARK, heads, shortened, shown_columns, value_text
 from stepscope.base.quoting import one_line, printable
+from stepscope.query.kernel_names import cut_apart
+from stepscope.query.text_grid import MARK, heads, shortened, shown_columns, value_text
 from stepscope.report.diff_text import columns_of, gate_row_text, names_of, rows_in_short, verdict_sentence
 from stepscope.report.question_page import markdown_table
 
 if TYPE_CHECKING:
-    from stepscope.answers.table import Table
+    from stepscope.query.table import Table
 
 _LONGEST = 80
 _WIDE = 100_000

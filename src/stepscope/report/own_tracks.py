@@ -14,7 +14,7 @@ from stepscope.timeline.derived import MODULE_RUNS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 STEPS = """
     SELECT 'steps' AS track, coalesce(name, step::VARCHAR) AS name, start_ns,

@@ -19,11 +19,11 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stepscope import __version__
-from stepscope.answers.ask import ask_within
-from stepscope.answers.declare import Question
-from stepscope.answers.kernel_names import short_names
 from stepscope.base.errors import StepScopeError
 from stepscope.base.units import bytes_text
+from stepscope.query.ask import ask_within
+from stepscope.query.declare import Question
+from stepscope.query.kernel_names import short_names
 from stepscope.questions import every
 from stepscope.report.declaration import page_declaration
 from stepscope.report.page import json_in_html
@@ -34,9 +34,9 @@ from stepscope.schema.tables import TABLES
 from stepscope.timeline.recording import Timeline
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
-    from stepscope.answers.table import Table
     from stepscope.api.trace import Trace
+    from stepscope.query.scope import Scope
+    from stepscope.query.table import Table
 
 VERSION = 1
 """Version of the data block; a page of another version does not read it."""

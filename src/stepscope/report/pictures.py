@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from stepscope.answers.declare import Drawing
-    from stepscope.answers.table import Table
+    from stepscope.query.declare import Drawing
+    from stepscope.query.table import Table
 
 
 class Picture(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 
-from stepscope.answers.declare import Question
-from stepscope.answers.part import filters_of
 from stepscope.formats.evidence import bears_on
 from stepscope.link.folder_checks import CHECKS
+from stepscope.query.declare import Question
+from stepscope.query.part import filters_of
 
 _COMMAND = {"one": "SRC", "two": "BEFORE AFTER", "several": "SRC..."}
 _CALL = {"one": "stepscope.open(SRC).{}()", "two": "stepscope.{}(BEFORE, AFTER)", "several": "stepscope.{}([SRC, ...])"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from stepscope.answers.table import Table
 from stepscope.base.errors import StepScopeError
+from stepscope.query.table import Table
 from stepscope.report.figures import new_figure
 from stepscope.report.rank_map_text import scale_of
 

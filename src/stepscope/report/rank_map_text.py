@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from stepscope.answers.table import Table
-from stepscope.answers.text_grid import MARK, Line, note_lines, wrapped
 from stepscope.base.chosen_numbers import numbers_text
 from stepscope.base.statistics import quantile
 from stepscope.base.units import time_text
+from stepscope.query.table import Table
+from stepscope.query.text_grid import MARK, Line, note_lines, wrapped
 
 SHADES = "·░▒▓█"
 MOST_LINES = 32

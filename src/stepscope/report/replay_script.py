@@ -12,9 +12,9 @@ from pprint import pformat
 from typing import Any, NamedTuple
 
 from stepscope.analysis.operators.replayed_calls import ReplayedCall, kernel_names, rebuilt
-from stepscope.answers.scope import Scope
 from stepscope.base.errors import SourceError
 from stepscope.base.quoting import printable
+from stepscope.query.scope import Scope
 
 _PLACE = "# RECORDED\n"
 _MOST_NAMED = 5

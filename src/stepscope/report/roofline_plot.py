@@ -14,7 +14,7 @@ from stepscope.base.units import bandwidth_text, flops_text
 from stepscope.report.figures import COLOURS, finish_axes, new_figure, plain_text
 
 if TYPE_CHECKING:
-    from stepscope.answers.table import Table
+    from stepscope.query.table import Table
 
 _MOST_POINTS = 400
 _MOST_NAMES = 6

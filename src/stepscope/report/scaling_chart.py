@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from stepscope.answers.table import Table
 from stepscope.api.comparisons import scaling
 from stepscope.api.several import Source
 from stepscope.base.units import plural, time_text
 from stepscope.compare.runs import WHOLE
+from stepscope.query.table import Table
 from stepscope.report.figures import COLOURS, GREY, finish_axes, new_figure, plain_text
 
 MOST_LABELS = 12

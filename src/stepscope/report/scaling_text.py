@@ -6,14 +6,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.text_grid import Line, wrapped
 from stepscope.base.quoting import one_line
 from stepscope.base.units import plural, ratio_text, time_text
 from stepscope.compare.runs import WHOLE, small_labels
+from stepscope.query.text_grid import Line, wrapped
 from stepscope.report.diff_text import signed_time
 
 if TYPE_CHECKING:
-    from stepscope.answers.table import Table
+    from stepscope.query.table import Table
 
 Row = dict[str, Any]
 

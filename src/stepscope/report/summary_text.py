@@ -9,17 +9,17 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.kernel_names import cut_apart, short_names
-from stepscope.answers.text_grid import MARK, Line, shortened, wrapped
 from stepscope.base.quoting import one_line
 from stepscope.base.text_cells import left
 from stepscope.base.units import NOT_MEASURED, count_text, plural, ratio_text, time_text
+from stepscope.query.kernel_names import cut_apart, short_names
+from stepscope.query.text_grid import MARK, Line, shortened, wrapped
 from stepscope.report.advice import advice_lines, asked_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepscope.answers.table import Table
+    from stepscope.query.table import Table
 
 Row = dict[str, Any]
 

@@ -14,13 +14,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
-from stepscope.answers.text_grid import Line, note_lines
 from stepscope.base.quoting import one_line, printable
+from stepscope.query.text_grid import Line, note_lines
 from stepscope.report.advice import typed
 
 if TYPE_CHECKING:
-    from stepscope.answers.declare import Drawing
-    from stepscope.answers.table import Table
+    from stepscope.query.declare import Drawing
+    from stepscope.query.table import Table
 
 MOST_ROWS = 30
 """Rows shown by default: what fits on a screen."""

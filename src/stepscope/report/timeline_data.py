@@ -19,7 +19,7 @@ from stepscope.timeline.tiles import Curve, shortened
 from stepscope.timeline.tracks import Track, typical_steps
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 MOST_EVENTS = 80_000
 """Events in a report's timeline: some 3 MB with their details."""

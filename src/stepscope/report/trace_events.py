@@ -38,7 +38,7 @@ from stepscope.store.progress import SILENT, Progress
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 ERRORS = {
     "no-timeline": (

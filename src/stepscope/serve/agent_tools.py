@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Parameter, Question
-from stepscope.answers.part import filters_of
 from stepscope.base.known_names import check_name
+from stepscope.query.declare import Parameter, Question
+from stepscope.query.part import filters_of
 from stepscope.questions import every, find
 from stepscope.questions import names as question_names
 from stepscope.report.declaration import declaration, table_declaration

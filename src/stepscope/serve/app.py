@@ -39,7 +39,7 @@ from stepscope.serve.timeline import ask_timeline
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from stepscope.answers.table import Table
+    from stepscope.query.table import Table
     from stepscope.serve.asking import Recordings
     from stepscope.serve.tasks import Tasks
 

@@ -9,20 +9,20 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from stepscope.answers.declare import Parameter, Question
 from stepscope.api.several import ask_of_several
 from stepscope.base.chosen_numbers import parse_numbers
 from stepscope.base.errors import UsageError
 from stepscope.base.known_names import check_name
 from stepscope.base.units import plural
+from stepscope.query.declare import Parameter, Question
 from stepscope.questions import every, find
 from stepscope.report.page_data import Shown, holds
 from stepscope.serve.growing import Growing, Reopen
 from stepscope.timeline.recording import Timeline
 
 if TYPE_CHECKING:
-    from stepscope.answers.table import Table
     from stepscope.api.trace import Trace
+    from stepscope.query.table import Table
 
 ERRORS = {
     "asked-twice": "A request has a parameter twice.",

@@ -1,6 +1,6 @@
 """Keeps results computed from an entire store beside it, so that they are not computed again.
 
-A result is defined by one query, function or question (`answers.kept_answers`), and kept under its name in one file of
+A result is defined by one query, function or question (`query.kept_answers`), and kept under its name in one file of
 the store, which `store.json` does not list: it is not part of the recording, anyone may delete it, and it counts as
 absent if it is damaged, or of another store or other code. For a small store only answers are kept: its queries take no
 longer than reading their kept results.
@@ -32,7 +32,7 @@ _MOST_HEAD_BYTES: Final = 1 << 20
 _MOST_VALUE_BYTES: Final = 256 << 20
 """Largest size of a kept value, before it is compressed."""
 _CODE: Final = (
-    "base", "schema", "formats", "link", "store", "costs", "answers", "analysis", "judge", "compare", "questions",
+    "base", "schema", "formats", "link", "store", "costs", "query", "analysis", "judge", "compare", "questions",
 )  # fmt: skip
 """The packages whose code decides the content of a store's tables, and what is computed from them."""
 

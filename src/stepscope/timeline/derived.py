@@ -13,7 +13,7 @@ from stepscope.timeline.lanes import Columns, Lanes, laid_out
 from stepscope.timeline.sides import KINDS, Words
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
     from stepscope.timeline.tracks import Track
 
 MODULE_RUNS = f"""

@@ -10,7 +10,7 @@ from stepscope.schema.tables import TABLES
 from stepscope.store.write import SPAN_IDS
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
     from stepscope.schema.declare import SchemaColumn
     from stepscope.timeline.recording import Timeline
     from stepscope.timeline.tracks import Track

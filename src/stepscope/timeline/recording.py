@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from stepscope.answers.scope import Scope
 from stepscope.base.errors import UsageError
 from stepscope.base.known_names import check_name
 from stepscope.base.units import bytes_text
 from stepscope.link.device import KINDS as WORK_KINDS
 from stepscope.link.intervals import union
+from stepscope.query.scope import Scope
 from stepscope.schema.arrays import Int64s
 from stepscope.store.write import SPAN_IDS
 from stepscope.timeline.derived import module_lanes, overlap_lanes

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 Kind = Literal["steps", "communication", "overlap", "stream", "marks", "modules", "thread", "counter", "memory"]
 Row = dict[str, Any]

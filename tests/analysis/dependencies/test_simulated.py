@@ -22,7 +22,7 @@ from stepscope.analysis.dependencies.parts import KINDS, pieces_of
 from stepscope.analysis.dependencies.rerun import Plan
 from stepscope.analysis.dependencies.stretch import stretches
 from stepscope.analysis.overview import measure_times
-from stepscope.answers.scope import Scope
+from stepscope.query.scope import Scope
 
 ALLOWED_RATIO = 0.05
 

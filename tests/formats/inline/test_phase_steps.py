@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from stepscope.answers.ask import ask
 from stepscope.api.trace import open_trace
 from stepscope.base.errors import DamagedSourceError
 from stepscope.formats.damage import check_strict
+from stepscope.query.ask import ask
 from stepscope.questions.invariants import invariants
 
 COLUMNS = ["step", "time_ns", "input_wait_ns", "forward_ns", "backward_ns", "residual_ns"]

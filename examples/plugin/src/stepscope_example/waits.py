@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from stepscope.answers.declare import Column, Parameter, question
-from stepscope.answers.scope import Scope
+from stepscope.query.declare import Column, Parameter, question
+from stepscope.query.scope import Scope
 
 
 @question(

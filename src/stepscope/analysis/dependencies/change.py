@@ -18,10 +18,10 @@ from stepscope.analysis.ranks.lateness import find_lateness
 from stepscope.analysis.ranks.straggler import late_in_collectives
 from stepscope.analysis.recording import NEVER, Array
 from stepscope.analysis.steps.gaps import KERNEL_WAIT_NS
-from stepscope.answers.scope import Scope
 from stepscope.costs import CLASSES
 from stepscope.formats.consecutive import run_starts
 from stepscope.link.intervals import covered, subtract, union
+from stepscope.query.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)

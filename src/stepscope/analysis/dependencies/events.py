@@ -9,9 +9,9 @@ import numpy as np
 from stepscope.analysis.ranks.held_up import until_woken
 from stepscope.analysis.recording import NEVER, WORK, Array, Columns, groups, union_of
 from stepscope.analysis.steps.gaps import COMMUNICATES, WAITS_FOR_DEVICE
-from stepscope.answers.scope import Scope
 from stepscope.link import columns
 from stepscope.link.intervals import Intervals
+from stepscope.query.scope import Scope
 
 LAUNCH, GRAPH, COPY, RECORD, STREAM_WAIT, WAIT_EVENT, WAIT_STREAM, WAIT_DEVICE = range(8)
 """What a call does: launches a kernel or fill, or a graph; copies; records an event; makes a stream wait for one; waits

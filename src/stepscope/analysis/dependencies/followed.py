@@ -11,7 +11,7 @@ from stepscope.analysis.dependencies.named import named_pieces
 from stepscope.analysis.dependencies.net import MEETING
 from stepscope.analysis.dependencies.stretch import stretches
 from stepscope.analysis.recording import every_step
-from stepscope.answers.scope import Scope
+from stepscope.query.scope import Scope
 
 
 def graphs_of(scope: Scope) -> list[Graph]:

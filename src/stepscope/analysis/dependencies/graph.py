@@ -14,7 +14,7 @@ from stepscope.analysis.dependencies.net import ARRIVED, LEAVING, MEETING, OWN, 
 from stepscope.analysis.dependencies.stretch import Stretch
 from stepscope.analysis.ranks.collectives import LACKS_RANKS
 from stepscope.analysis.recording import Array, Columns
-from stepscope.answers.scope import Scope
+from stepscope.query.scope import Scope
 
 MOST_ROUNDS = 100
 """Rounds in which simultaneous moments are ordered."""

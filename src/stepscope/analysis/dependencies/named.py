@@ -10,8 +10,8 @@ from stepscope.analysis.dependencies.graph import Graph
 from stepscope.analysis.dependencies.parts import COMPUTATION, KINDS, Pieces, pieces_of
 from stepscope.analysis.operators.work import classes_of_events
 from stepscope.analysis.recording import Array, Columns
-from stepscope.answers.scope import Scope
 from stepscope.costs import CLASSES
+from stepscope.query.scope import Scope
 
 PIECES = pa.schema(
     [

@@ -26,7 +26,7 @@ from stepscope.analysis.dependencies.net import (
 )
 from stepscope.analysis.recording import Array, Columns
 from stepscope.analysis.steps.gaps import COMMUNICATES, KERNEL_WAIT_NS, WAITS_FOR_DEVICE
-from stepscope.answers.scope import Scope
+from stepscope.query.scope import Scope
 
 KINDS = (
     "operator",

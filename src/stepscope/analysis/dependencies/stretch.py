@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stepscope.analysis.counted import counted_steps
-from stepscope.answers.scope import Scope
+from stepscope.query.scope import Scope
 
 MOST_WORK = 2_000_000
 """Kernels, copies and fills of all ranks that one path may cover. Of more, the last steps are taken."""

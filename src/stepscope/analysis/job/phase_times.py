@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stepscope.analysis.weighted import quantile, ranked
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 PHASES = ("input_wait", "host_to_device", "forward", "backward", "optimizer", "residual")
 """The parts of a step, in the order in which they run."""

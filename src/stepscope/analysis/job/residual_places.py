@@ -9,7 +9,7 @@ from stepscope.formats.frames import parsed
 from stepscope.formats.vocabulary import is_framework_frame, is_program_frame, runs_steps
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 FEWEST_SAMPLES = 20
 """Fewer samples show no shares: a place with half of 20 has between 30 and 70 % of the time, with 95 % confidence."""

@@ -10,10 +10,10 @@ from typing import Any
 
 from stepscope.analysis.counted import COUNTED_STEPS
 from stepscope.analysis.job.phase_times import TOGETHER, beside_trace
-from stepscope.answers.scope import Scope
-from stepscope.answers.sound import damaged_ranks, without_ranks
 from stepscope.base.statistics import bounds, student_t
 from stepscope.base.units import count_text
+from stepscope.query.scope import Scope
+from stepscope.query.sound import damaged_ranks, without_ranks
 
 NO_INTERVAL = "too few steps for an interval"
 

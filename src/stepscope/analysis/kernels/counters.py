@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from stepscope.answers.scope import Scope
 from stepscope.formats.counters.kinds import KINDS, tensor_operations
+from stepscope.query.scope import Scope
 
 SECTOR_BYTES = 32
 _SCHEDULERS = 4

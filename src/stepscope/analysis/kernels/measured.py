@@ -18,9 +18,9 @@ import numpy as np
 
 from stepscope.analysis.kernels.counters import Measurement, measurements_of, weighted_means
 from stepscope.analysis.recording import Array, every_step
-from stepscope.answers.scope import Scope
 from stepscope.base.kernel_spelling import kernel_key
 from stepscope.base.units import count_text, plural, ratio_text
+from stepscope.query.scope import Scope
 
 ORDER, PLACE, SHAPE = "order", "place in the step", "name and shape"
 """How launches of the same name and shape were told apart."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from stepscope.analysis.kernels.counters import Measurement, measurements_of, uses_tensor_cores, weighted_means
-from stepscope.answers.scope import Scope
+from stepscope.query.scope import Scope
 
 TYPES = {16: "float16", 32: "float32", 64: "float64"}
 """Element types by the bits of a counted operation; bfloat16 has no instructions of its own."""

@@ -8,7 +8,7 @@ from stepscope.costs import PRODUCTS, fused_words, kernel_class, library, our_mo
 from stepscope.formats.communication import communicating
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 KERNELS = "kind IN ('computation', 'communication')"
 GRID, BLOCK = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.answers.declare import SPAN, Column
+from stepscope.query.declare import SPAN, Column
 
 PLACE = (
     Column("rank", "int", "rank of the process", shown="varying"),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from stepscope.analysis.memory.replay import Memory, memories
-from stepscope.answers.scope import Scope
+from stepscope.query.scope import Scope
 from stepscope.schema.arrays import Int64s
 
 _ASKED = "SELECT rank, step, host_start_ns AS start_ns, host_end_ns AS end_ns FROM step ORDER BY ALL"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepscope.analysis.memory.replay import Memory
-from stepscope.answers.scope import Scope
+from stepscope.query.scope import Scope
 from stepscope.schema.arrays import Int64s
 
 _ROUNDED_TO = 512

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from stepscope.analysis.memory.free_ranges import free_ranges
 from stepscope.analysis.memory.replay import Memory
-from stepscope.answers.scope import Scope
+from stepscope.query.scope import Scope
 
 _FAILED = """
     SELECT e.rank, e.span, e.device_kind AS kind, e.device, e.time_ns AS at_ns, frames AS stack,

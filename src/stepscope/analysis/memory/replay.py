@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stepscope.analysis.memory.categories import NO_ROLE, ROLES, categories
 from stepscope.analysis.memory.lifetimes import NO_EVENT, alive_bytes, lifetimes
-from stepscope.answers.scope import Scope
+from stepscope.query.scope import Scope
 from stepscope.schema.arrays import Int64s
 
 BEFORE, NO_ADDRESSES, NOT_EXPLAINED = (

@@ -15,8 +15,8 @@ import numpy as np
 
 from stepscope.analysis.operators.work import Device, Variant
 from stepscope.analysis.recording import Array
-from stepscope.answers.declare import Parameter
 from stepscope.costs import Conventions, Limits, arithmetic_type, known_devices, tensor_core_use
+from stepscope.query.declare import Parameter
 
 LIMITS = Parameter(
     "limits",

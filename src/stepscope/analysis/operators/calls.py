@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stepscope.analysis.recording import Array
-from stepscope.answers.scope import Scope
 from stepscope.costs import Row, element_type, model_of, telling_forward
 from stepscope.link.columns import places
+from stepscope.query.scope import Scope
 
 _FEW_ROWS = 50_000
 """Up to this many texts are numbered in Python: Arrow's function is in a module that takes longer to load."""

@@ -27,8 +27,6 @@ import numpy as np
 from stepscope.analysis.attribution import LABELLED_WORK, NO_OPERATOR
 from stepscope.analysis.operators.calls import Codes, coded, distinct_calls, distinct_rows, numbered, operators
 from stepscope.analysis.recording import WORK, Array
-from stepscope.answers.rounding import shared_out
-from stepscope.answers.scope import Scope
 from stepscope.costs import (
     FAMILIES,
     PRODUCTS,
@@ -47,6 +45,8 @@ from stepscope.costs import (
 )
 from stepscope.costs.dtype import collective_dtype
 from stepscope.link.columns import places
+from stepscope.query.rounding import shared_out
+from stepscope.query.scope import Scope
 
 NO_STEP = -(1 << 62)
 DIRECTIONS = ("", "forward", "backward", "optimizer")

@@ -10,8 +10,8 @@ import numpy as np
 
 from stepscope.analysis.operators.calls import coded, distinct_rows
 from stepscope.analysis.recording import WORK, Array
-from stepscope.answers.scope import Scope
 from stepscope.link.columns import places
+from stepscope.query.scope import Scope
 
 _HOST = """
     SELECT id, coalesce(parent_id, -1) AS parent_id, start_ns, depth, {asked} AS is_operator,

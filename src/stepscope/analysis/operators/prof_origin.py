@@ -16,9 +16,9 @@ import pyarrow as pa
 from stepscope.analysis.attribution import CALLED
 from stepscope.analysis.operators.calls import Codes, coded, distinct_rows
 from stepscope.analysis.recording import Array
-from stepscope.answers.scope import Scope
 from stepscope.formats.nesting import Forest
 from stepscope.link.columns import places
+from stepscope.query.scope import Scope
 
 NOTHING = -1
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 
 def inner_calls(scope: Scope, calls: str, key: str = "name", tables: str = "host_event") -> dict[str, list[int]]:

@@ -19,9 +19,6 @@ import numpy as np
 from stepscope.analysis.attribution import CALLED
 from stepscope.analysis.operators.calls import Calls, operators
 from stepscope.analysis.recording import Array
-from stepscope.answers.kernel_names import short_names
-from stepscope.answers.part import matching
-from stepscope.answers.scope import Scope
 from stepscope.base.errors import UsageError
 from stepscope.base.known_names import did_you_mean
 from stepscope.base.quoting import printable
@@ -29,6 +26,9 @@ from stepscope.costs import SAID_BY_TEXT, element_type, index_bound
 from stepscope.costs.call import Argument, Call, Tensor, TensorList, parse_call
 from stepscope.costs.dtype import size_of
 from stepscope.link.columns import places
+from stepscope.query.kernel_names import short_names
+from stepscope.query.part import matching
+from stepscope.query.scope import Scope
 
 _OWN = re.compile(r"aten::(?P<internal>_)?[a-z0-9_]{1,100}")
 """torch's own operators, and whether they are internal, which programs do not call."""

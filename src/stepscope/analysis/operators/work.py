@@ -17,11 +17,11 @@ from stepscope.analysis.kernels.measured import Joined, joined_kernels
 from stepscope.analysis.operators.calls import Codes, coded, distinct_rows
 from stepscope.analysis.operators.charging import DIRECTIONS, Charges, KeptWork, charges_of, kept_work
 from stepscope.analysis.recording import Array, every_step
-from stepscope.answers.scope import Scope
 from stepscope.base.units import ratio_text
 from stepscope.costs import CLASSES, NOT_RECORDED, PRODUCTS, Conventions, Work, class_of, tensor_core_use
 from stepscope.formats.vocabulary import unknown_model
 from stepscope.link.columns import places
+from stepscope.query.scope import Scope
 
 _MUCH = 0.05
 """Share of device time from which missing operator inputs are reported."""

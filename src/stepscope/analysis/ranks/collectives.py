@@ -11,7 +11,7 @@ from stepscope.analysis.steps.gaps import COMMUNICATES
 from stepscope.costs import bus_factor
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 Row = dict[str, Any]
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _EXCHANGES = """
     SELECT c.rank, c.group_name, c.group_ranks, c.group_size, own.world_size, c.dtype, c.bytes,

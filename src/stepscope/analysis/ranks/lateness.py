@@ -41,12 +41,12 @@ from stepscope.analysis.recording import (
     union_of,
 )
 from stepscope.analysis.steps.gaps import WAITS_FOR_DEVICE
-from stepscope.answers.scope import Scope
-from stepscope.answers.sound import sound_ranks
 from stepscope.formats.consecutive import run_starts
 from stepscope.link.across_ranks.groups import POINT_TO_POINT
 from stepscope.link.across_ranks.matching import TOGETHER
 from stepscope.link.intervals import Intervals, split, union
+from stepscope.query.scope import Scope
+from stepscope.query.sound import sound_ranks
 
 CAUSES = (
     "input",
@@ -187,7 +187,7 @@ def find_lateness(scope: Scope) -> Lateness | None:
     matched over ranks.
 
     All ranks of the recording are examined, whichever were requested: a rank is late relative to the others. Those
-    whose recording is damaged are neither late nor wait (`answers.sound`).
+    whose recording is damaged are neither late nor wait (`query.sound`).
     """
     return scope.kept("lateness of sound ranks", lambda: _find_lateness(scope), Lateness)
 

@@ -9,7 +9,7 @@ from stepscope.base.quoting import sql_literal
 from stepscope.link.across_ranks.groups import recorded_ranks
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 Group = tuple[str | None, str | None]
 """Name and description of a process group."""

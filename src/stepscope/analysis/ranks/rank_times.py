@@ -31,7 +31,7 @@ from stepscope.base.statistics import quantile, student_t
 from stepscope.link.intervals import covered, split
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 PARTS = ("computation", "exposed_communication", "exposed_copy", "idle")
 """The complete division of a device's time (see `device-time`)."""

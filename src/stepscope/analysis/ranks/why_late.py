@@ -8,9 +8,9 @@ import numpy as np
 
 from stepscope.analysis.ranks.lateness import CAUSES, Lateness
 from stepscope.analysis.recording import Array
-from stepscope.answers.kernel_names import short_names
-from stepscope.answers.scope import Scope
 from stepscope.base.units import ratio_text
+from stepscope.query.kernel_names import short_names
+from stepscope.query.scope import Scope
 
 _WINDOWS = """
     WITH stretch AS (

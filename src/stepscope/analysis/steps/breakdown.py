@@ -36,10 +36,10 @@ from stepscope.analysis.steps.gaps import (
     NO_WORK_FOLLOWS,
     find_gaps,
 )
-from stepscope.answers.rounding import whole_parts
-from stepscope.answers.scope import Scope
-from stepscope.answers.sound import ranks_without_their_device
 from stepscope.link.intervals import Intervals, covered, split, union
+from stepscope.query.rounding import whole_parts
+from stepscope.query.scope import Scope
+from stepscope.query.sound import ranks_without_their_device
 
 PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
 """Activities, in order of precedence."""

@@ -19,9 +19,9 @@ from stepscope.analysis.recording import (
     recordings,
     union_of,
 )
-from stepscope.answers.scope import Scope
 from stepscope.formats.communication import ON_HOST
 from stepscope.link.intervals import Intervals, split
+from stepscope.query.scope import Scope
 
 CAUSES = ("host wait", "kernel wait", "other", "unlinked", "no work follows")
 HOST_WAIT, KERNEL_WAIT, OTHER, UNLINKED, NO_WORK_FOLLOWS = range(5)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stepscope.answers.table import Table
+    from stepscope.query.table import Table
 
 MOST_RANKS = 64
 """Reading the files of more ranks takes longer than the end of a job should be delayed."""

@@ -13,7 +13,7 @@ from stepscope.cli.terminal.say import put, say
 from stepscope.cli.terminal.typed_name import typed_name
 
 if TYPE_CHECKING:
-    from stepscope.answers.table import Table
+    from stepscope.query.table import Table
 
 ERRORS = {"two-forms": "An answer has one form: `--json`, `--csv`, `--markdown` or `--parquet FILE`."}
 
@@ -117,7 +117,7 @@ def put_answer(
 
 def _tell_apart(table: Table) -> None:
     """Prints notes on stderr: CSV and Parquet have no place for them."""
-    from stepscope.answers.text_grid import note_lines
+    from stepscope.query.text_grid import note_lines
     from stepscope.report.text import print_lines, text_width
 
     width = text_width(sys.stderr)

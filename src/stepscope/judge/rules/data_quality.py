@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.analysis.steps.breakdown import WAITING
-from stepscope.answers.sound import STEP_TIMES
 from stepscope.judge.declare import Finding, Threshold, rule
 from stepscope.judge.facts import Facts, ranks_text
+from stepscope.query.sound import STEP_TIMES
 
 _CHECKS = Threshold("failed checks", 0, "count", "the data-quality checks' own thresholds")
 _IDLE = Threshold(

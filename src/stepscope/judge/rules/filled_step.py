@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.answers.script import script_of
 from stepscope.base.units import ratio_text
 from stepscope.judge.declare import FILLED, LEADING, Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts, first
 from stepscope.judge.rules.data_quality import hides_idle
+from stepscope.query.script import script_of
 
 _HOST = Threshold("recorded operators and ranges", 0, "count", "ours: any one shows the host")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stepscope.analysis.job.residual_places import FEWEST_SAMPLES, residual_places
-from stepscope.answers.script import script_of
 from stepscope.base.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, of_step, rule, worth
 from stepscope.judge.facts import Facts, first
 from stepscope.judge.one_step import phase_in_one_step
+from stepscope.query.script import script_of
 
 _SHARE = worth(
     "time outside of all phases",

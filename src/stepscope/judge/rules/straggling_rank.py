@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.ranks.straggler import LATE_ABOVE, Straggler, recorded_charges
-from stepscope.answers.script import script_of
 from stepscope.base.units import ratio_text, time_text
 from stepscope.judge.declare import Finding, Threshold, of_step, rule
 from stepscope.judge.facts import Facts, first, ranks_text
 from stepscope.judge.one_step import in_one_step
+from stepscope.query.script import script_of
 
 if TYPE_CHECKING:
     from stepscope.analysis.ranks.lateness import Lateness

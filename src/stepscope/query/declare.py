@@ -174,7 +174,7 @@ class Declaration:
         gates: whether its rows are those of a comparison (`compare.rows`) that has a parameter `by`, so
             that a CI job can fail on a change (`--fail-if`).
         across_ranks: whether a row that names a rank depends on the other ranks, too. Ranks with damaged recordings
-            (`answers.sound`) are then left out of all its forms; otherwise only of those whose rows name no rank.
+            (`query.sound`) are then left out of all its forms; otherwise only of those whose rows name no rank.
         fills: which recording option would fill an empty answer.
 
     Raises:

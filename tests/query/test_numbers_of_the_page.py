@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.answers.declare import Column
-from stepscope.answers.text_grid import value_text
+from stepscope.query.declare import Column
+from stepscope.query.text_grid import value_text
 
 CASES = Path(__file__).parents[2] / "web" / "src" / "format" / "units.cases.json"
 

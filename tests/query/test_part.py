@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from stepscope.answers.part import EVERYTHING, OPEN_END_NS, Part, matching, parse_window, part
 from stepscope.base.errors import UsageError
+from stepscope.query.part import EVERYTHING, OPEN_END_NS, Part, matching, parse_window, part
 from stepscope.questions import every, find
 
 NAMES = ["aten::mm", "aten::mm_", "aten::MM", "void gemm<float*>(int[2])", "a\nb", "a.b", "axb", ""]

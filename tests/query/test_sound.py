@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from tests.questions.meetings import Meetings
 
-from stepscope.answers.ask import ask
 from stepscope.api.comparisons import metrics_diff
 from stepscope.api.trace import Trace
+from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.store.open import Store
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from stepscope.answers.declare import Question
-from stepscope.answers.part import Part
-from stepscope.answers.rows import as_declared
-from stepscope.answers.table import Table
 from stepscope.base.home import config_folder
 from stepscope.base.plugins import are_none, metadata_folders
+from stepscope.query.declare import Question
+from stepscope.query.part import Part
+from stepscope.query.rows import as_declared
+from stepscope.query.table import Table
 from stepscope.store.open import Store
 
 MOST_ROWS: Final = 10_000

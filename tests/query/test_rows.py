@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from tests.cli.conftest import ROWS, write_store
 
-from stepscope.answers import rows
-from stepscope.answers.rows import as_declared
+from stepscope.query import rows
+from stepscope.query.rows import as_declared
 from stepscope.questions import find
 
 ASKED = find("sources")
@@ -44,6 +44,6 @@ def test_a_short_answer_loads_neither_arrows_functions_nor_the_checks(tmp_path):
     asked = [sys.executable, "-X", "importtime", "-m", "stepscope", "sources", str(store)]
     ran = subprocess.run(asked, capture_output=True, text=True, check=True)
     assert "truncated" in ran.stdout
-    assert "stepscope.answers.rows" in ran.stderr
+    assert "stepscope.query.rows" in ran.stderr
     assert "pyarrow.compute" not in ran.stderr
     assert "stepscope.link.checks" not in ran.stderr

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
 _PLAIN = re.compile(r"(-m )?[\w./~][\w./~+@=:,-]{0,200}( ARGS)?")
 """A command that needs no quotes in any shell; files are untrusted."""

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal
 
-from stepscope.answers.declare import JOB, Column
-from stepscope.answers.kernel_names import cut_apart, short_names
 from stepscope.base.chosen_numbers import numbers_text
 from stepscope.base.quoting import one_line, printable
 from stepscope.base.text_cells import cells, first_cells, last_cells, left, right
@@ -29,6 +27,8 @@ from stepscope.base.units import (
     time_text,
 )
 from stepscope.formats.evidence import OF_NO_RANK
+from stepscope.query.declare import JOB, Column
+from stepscope.query.kernel_names import cut_apart, short_names
 
 _APART = {"ratio": "share", "bytes": "bytes"}
 _UNIT_TEXT = {

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import duckdb
 import numpy as np
 
-from stepscope.answers.part import Part, matching, window_text
 from stepscope.base.errors import UsageError
 from stepscope.base.known_names import did_you_mean
 from stepscope.base.units import plural, time_text
@@ -23,6 +22,7 @@ from stepscope.formats.nesting import Forest, climb, levels
 from stepscope.link.columns import places
 from stepscope.link.device_time import DeviceTime, summed_up
 from stepscope.link.recursion import inside_alike
+from stepscope.query.part import Part, matching, window_text
 from stepscope.schema.tables import TABLES
 
 if TYPE_CHECKING:

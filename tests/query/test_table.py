@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stepscope.answers.declare import Column, Question
-from stepscope.answers.table import Table
 from stepscope.base.errors import StepScopeError, UsageError
+from stepscope.query.declare import Column, Question
+from stepscope.query.table import Table
 
 QUESTION = Question(
     name="toy",

@@ -7,10 +7,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from stepscope.answers.part import EVERYTHING, Part
 from stepscope.base.chosen_numbers import check_known
 from stepscope.base.errors import StoreError, UsageError
 from stepscope.base.quoting import path_text
+from stepscope.query.part import EVERYTHING, Part
 from stepscope.schema.tables import TABLES
 from stepscope.store.interrupt import interruptible
 from stepscope.store.open import Store, fetch_arrow
@@ -170,7 +170,7 @@ class Scope:
     def _narrow(self, part: Part) -> None:
         """Puts views of the kept events over the tables; `every` names the complete rows."""
         # Imported here: most questions ask about everything and do not need link.
-        from stepscope.answers.narrow import kept_tables, named_nothing, narrowing_views
+        from stepscope.query.narrow import kept_tables, named_nothing, narrowing_views
 
         tables = kept_tables(self, part)
         if not any(kept.num_rows for kept in tables.values()):

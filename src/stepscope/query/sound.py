@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from stepscope.answers.scope import Recording, Scope
 from stepscope.base.chosen_numbers import numbers_text
 from stepscope.base.errors import UsageError
 from stepscope.base.units import plural
 from stepscope.formats.evidence import EVERYTHING, OF_A_FILE, OF_NO_RANK, Evidence
+from stepscope.query.scope import Recording, Scope
 
 STEP_TIMES: tuple[Evidence, ...] = ("host-times", "device-work", "device-times", "launches", "clocks", "steps")
 """The evidence on which the times of steps and of their parts rest."""

@@ -12,19 +12,19 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from stepscope.answers.declare import Column, Question
 from stepscope.base.chosen_numbers import wrong_argument
 from stepscope.base.complete_file import complete_output
 from stepscope.base.errors import StepScopeError, UsageError
 from stepscope.base.known_names import check_name
 from stepscope.base.quoting import one_line
+from stepscope.query.declare import Column, Question
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow as pa
 
-    from stepscope.answers.text_grid import Line
+    from stepscope.query.text_grid import Line
 
 _IN_SENTENCES = ("text", "overview", "paragraphs", "plan")
 """Drawings whose grid wraps long texts."""
@@ -254,7 +254,7 @@ class Table:
             whole: show every column, and let lines grow wider where they must.
             bars: draw shares as bars where lines are wide.
         """
-        from stepscope.answers.text_grid import MARK, Line, grid_lines, note_lines, wrapped
+        from stepscope.query.text_grid import MARK, Line, grid_lines, note_lines, wrapped
 
         drawing = self.question.drawing
         mark = f"{MARK} " if self.unreliable else ""
@@ -279,7 +279,7 @@ class Table:
 
     def warnings(self, width: int) -> list[Line]:
         """The checks that concern it as lines, with the rank if it covers several."""
-        from stepscope.answers.text_grid import warning_lines
+        from stepscope.query.text_grid import warning_lines
 
         return warning_lines(self.checks, width, several=self.ranks > 1)
 
@@ -298,7 +298,7 @@ class Table:
 
     def __repr__(self) -> str:
         """Its first 20 rows as text of 80 columns."""
-        from stepscope.answers.text_grid import shortened
+        from stepscope.query.text_grid import shortened
 
         return "\n".join(shortened(line.text, 80) for line in self.lines(width=80, most=20))
 
@@ -306,7 +306,7 @@ class Table:
         """Its first 100 rows as an HTML table for notebooks, with long texts shortened."""
         from html import escape
 
-        from stepscope.answers.text_grid import grid_html
+        from stepscope.query.text_grid import grid_html
 
         rows = self.arrow.slice(0, MOST_HTML_ROWS).to_pylist()
         below = [f"{len(self) - len(rows)} more rows"] if len(self) > len(rows) else []

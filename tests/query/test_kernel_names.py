@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.answers.kernel_names import cut_apart, short_names
+from stepscope.query.kernel_names import cut_apart, short_names
 
 ADD = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "

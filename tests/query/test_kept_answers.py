@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from tests.store.conftest import write_directory
 
-from stepscope.answers import kept_answers
-from stepscope.answers.ask import ask, ask_within
-from stepscope.answers.part import part
-from stepscope.answers.scope import Scope
+from stepscope.query import kept_answers
+from stepscope.query.ask import ask, ask_within
+from stepscope.query.part import part
+from stepscope.query.scope import Scope
 from stepscope.questions import find
 from stepscope.store import open as opening
 from stepscope.store.kept import Kept

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.answers.rounding import shared_out, whole_parts
+from stepscope.query.rounding import shared_out, whole_parts
 
 
 @examples(50)

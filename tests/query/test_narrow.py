@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from stepscope.answers.part import Part
-from stepscope.answers.scope import Scope
 from stepscope.base.errors import UsageError
+from stepscope.query.part import Part
+from stepscope.query.scope import Scope
 from stepscope.questions import find
 from stepscope.questions.invariants import INVARIANTS, SUMS
 from stepscope.store.open import Store

@@ -8,19 +8,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import MOST, RANK, Parameter, Question
-from stepscope.answers.kept_answers import kept_or_made
-from stepscope.answers.part import EVERYTHING, Part
-from stepscope.answers.rows import as_declared, note_of, rests_on_of
-from stepscope.answers.scope import Recording, Scope
-from stepscope.answers.script import with_script
-from stepscope.answers.sound import all_damaged, damaged_ranks, ranks_without_their_device, without_ranks
-from stepscope.answers.table import Table, sort_key
 from stepscope.base.chosen_numbers import wrong_argument
 from stepscope.base.errors import StepScopeError, UsageError
 from stepscope.base.known_names import check_name
 from stepscope.base.plugins import named
 from stepscope.formats.evidence import OF_NO_RANK, bears_on
+from stepscope.query.declare import MOST, RANK, Parameter, Question
+from stepscope.query.kept_answers import kept_or_made
+from stepscope.query.part import EVERYTHING, Part
+from stepscope.query.rows import as_declared, note_of, rests_on_of
+from stepscope.query.scope import Recording, Scope
+from stepscope.query.script import with_script
+from stepscope.query.sound import all_damaged, damaged_ranks, ranks_without_their_device, without_ranks
+from stepscope.query.table import Table, sort_key
 from stepscope.store.manifest import damaged_store
 from stepscope.store.open import Store
 
@@ -352,7 +352,7 @@ def _note(question: Question, scope: Scope) -> str:
     """Explains why there is nothing to show."""
     work = "kind IN ('computation', 'communication', 'copy', 'fill')"
     if scope.part:
-        from stepscope.answers.narrow import why_nothing
+        from stepscope.query.narrow import why_nothing
 
         return why_nothing(scope)
     if scope.steps is not None or scope.ranks != scope.store.ranks:

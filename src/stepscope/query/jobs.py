@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import JOB
-from stepscope.answers.table import Table
 from stepscope.base.errors import UsageError
+from stepscope.query.declare import JOB
+from stepscope.query.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

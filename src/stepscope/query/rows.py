@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepscope.answers.declare import Column, Question
+from stepscope.query.declare import Column, Question
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 from tests.store.test_build import trace
 
-from stepscope.answers.scope import Scope
 from stepscope.base.errors import StoreError, UsageError
+from stepscope.query.scope import Scope
 from stepscope.store.build import import_source
 from stepscope.store.open import Store
 
@@ -73,7 +73,7 @@ def test_a_step_of_another_rank_is_unknown(make_scope):
 
 
 def test_narrowing_one_scope_leaves_another_alone(make_store):
-    from stepscope.answers.scope import Scope
+    from stepscope.query.scope import Scope
 
     store = make_store(TWO_RANKS)
     with Scope(store, ranks=[1]), Scope(store) as whole:
@@ -127,7 +127,7 @@ def test_a_rank_is_read_from_its_own_files_unless_all_are_in_memory(tmp_path):
 
 def test_what_is_large_and_was_asked_for_least_lately_is_forgotten_first(make_scope, monkeypatch):
     scope = make_scope({"step": [{"step": 1, "start_ns": 0, "end_ns": 5}]})
-    monkeypatch.setattr("stepscope.answers.scope._MOST_FOUND_BYTES", 100 * 8)
+    monkeypatch.setattr("stepscope.query.scope._MOST_FOUND_BYTES", 100 * 8)
     scope.hold()
     made = []
 
@@ -151,7 +151,7 @@ def test_a_table_of_too_many_rows_is_read_from_its_files_however_few_bytes_they_
     directory = import_source(tmp_path / "trace.json", tmp_path / "store")
     held = "SELECT count(*) FROM duckdb_tables() WHERE temporary AND table_name = 'host_event'"
     for rows, there in ((1, 0), (1000, 1)):
-        monkeypatch.setattr("stepscope.answers.scope._HELD_ROWS", rows)
+        monkeypatch.setattr("stepscope.query.scope._HELD_ROWS", rows)
         with Store.open(directory) as store, Scope(store) as scope:
             scope.hold()
             assert scope.value("SELECT count(*) FROM host_event") > 1
@@ -165,7 +165,7 @@ def test_tables_that_are_held_are_read_once_and_stay_narrowed(tmp_path, monkeypa
     with Store.open(directory) as store, Scope(store) as scope, Scope(store, steps=[1]) as narrow:
         rows, of_step = scope.sql(query), narrow.sql(query)
         assert 0 < of_step.num_rows < rows.num_rows
-        monkeypatch.setattr("stepscope.answers.scope._HELD_BYTES", 0)
+        monkeypatch.setattr("stepscope.query.scope._HELD_BYTES", 0)
         scope.hold()
         monkeypatch.undo()
         for one in (scope, scope, narrow):

@@ -3,10 +3,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from stepscope.answers.declare import Column, Question
-from stepscope.answers.table import Table
-from stepscope.answers.text_grid import Line, shortened, value_text, warning_lines
 from stepscope.base.text_cells import cells
+from stepscope.query.declare import Column, Question
+from stepscope.query.table import Table
+from stepscope.query.text_grid import Line, shortened, value_text, warning_lines
 
 NAME = Column("name", "text", "name")
 TOTAL = Column("total_ns", "int", "time", "ns")
@@ -206,8 +206,8 @@ def test_values_are_read_with_their_unit(value, column, text):
 
 
 def test_a_time_and_its_share_have_different_heads():
-    from stepscope.answers.declare import Column
-    from stepscope.answers.text_grid import heads
+    from stepscope.query.declare import Column
+    from stepscope.query.text_grid import heads
 
     columns = [
         Column("used_ns", "int", "time used", "ns"),

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from stepscope.answers.declare import About, Filter, Question
 from stepscope.base.errors import UsageError
 from stepscope.base.quoting import sql_literal
 from stepscope.base.units import parse_time, time_text
+from stepscope.query.declare import About, Filter, Question
 
 OPEN_END_NS = 1 << 62
 """The end of a stretch of time without an end: later than any event."""

@@ -1,10 +1,10 @@
 import pyarrow as pa
 import pytest
 
-from stepscope.answers.ask import ask
-from stepscope.answers.declare import Column, Parameter, question
 from stepscope.base.errors import StoreError, UsageError
 from stepscope.formats.evidence import EVERYTHING
+from stepscope.query.ask import ask
+from stepscope.query.declare import Column, Parameter, question
 from stepscope.questions import ALL, every, find, names
 from stepscope.store.open import Store
 

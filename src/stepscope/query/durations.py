@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.answers.declare import Column
+from stepscope.query.declare import Column
 
 STATISTICS = """
     count(*) AS count,
