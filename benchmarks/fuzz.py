@@ -47,7 +47,7 @@ LOADED = (
     "stepscope.api.several",
     "stepscope.store.build",
     "stepscope.store.job",
-    "stepscope.judge.rules",
+    "stepscope.findings.rules",
     "stepscope.questions.checks",
     "stepscope.questions.summary",
     "stepscope.report.summary_text",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 
 from stepscope.base.units import bytes_text, count_text, ratio_text, time_text
-from stepscope.judge.declare import Rule, Threshold
-from stepscope.judge.rules import every
+from stepscope.findings.declare import Rule, Threshold
+from stepscope.findings.rules import every
 
 WORDS = {"ns": time_text, "ratio": ratio_text, "count": count_text, "bytes": bytes_text}
 

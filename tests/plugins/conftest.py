@@ -17,8 +17,8 @@ from stepscope import questions
 from stepscope.base import plugins
 from stepscope.costs import hardware
 from stepscope.costs import registry as operators
+from stepscope.findings import rules
 from stepscope.formats import registry as formats
-from stepscope.judge import rules
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "plugin"

@@ -8,7 +8,7 @@ from stepscope.cli.main import COMMANDS
 from stepscope.cli.question_command import question_command
 from stepscope.costs import model_of, work
 from stepscope.costs.calibration import known_devices
-from stepscope.judge import rules
+from stepscope.findings import rules
 from stepscope.query.declare import SHARED, Column, Parameter, question
 from stepscope.questions import OURS, TAKEN, every, find, names
 
@@ -221,7 +221,7 @@ def test_a_model_cannot_replace_ours(broken, capsys):
 
 
 RULE = """
-from stepscope.judge.declare import Finding, rule
+from stepscope.findings.declare import Finding, rule
 
 @rule({id!r}, "Nothing.")
 def odd(facts):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.judge.declare import WITH_HOST, WITH_OTHERS
+from stepscope.findings.declare import WITH_HOST, WITH_OTHERS
 from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.report.advice import typed

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from stepscope.judge.engine import Found
-    from stepscope.judge.facts import Facts
+    from stepscope.findings.engine import Found
+    from stepscope.findings.facts import Facts
     from stepscope.query.scope import Scope
 
 _COLUMNS = (
@@ -119,9 +119,9 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
     device's first work to its last stands in for a step.
     """
     scope.hold()
-    from stepscope.judge.engine import judge
-    from stepscope.judge.facts import Facts
-    from stepscope.judge.rules import every, find, with_quick
+    from stepscope.findings.engine import judge
+    from stepscope.findings.facts import Facts
+    from stepscope.findings.rules import every, find, with_quick
 
     facts = scope.once(Facts, lambda: Facts(scope))
     found = judge(facts, every() if id is None else with_quick(id))

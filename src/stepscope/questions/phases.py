@@ -13,7 +13,7 @@ from stepscope.query.rows import answer_rows, noted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.judge.engine import Found
+    from stepscope.findings.engine import Found
     from stepscope.query.scope import Scope
 
 _COLUMNS = (
@@ -114,9 +114,9 @@ def phases(scope: Scope, by: str = "phase") -> pa.Table:
 
 def _found(scope: Scope) -> list[Found]:
     """What holds the run back, the verdict first; empty if no phase says what limits it."""
-    from stepscope.judge.engine import judge
-    from stepscope.judge.facts import Facts
-    from stepscope.judge.rules import quick
+    from stepscope.findings.engine import judge
+    from stepscope.findings.facts import Facts
+    from stepscope.findings.rules import quick
 
     facts = scope.once(Facts, lambda: Facts(scope))
     found = [] if facts.phases is None else judge(facts, quick())
@@ -185,7 +185,7 @@ def _note(scope: Scope, found: list[Found]) -> list[str]:
             f"The first batch of an epoch, which is in no step, took {time_text(slowest['ns'])} on "
             f"average ({slowest['n']} counted)."
         )
-    from stepscope.judge.facts import ranks_text
+    from stepscope.findings.facts import ranks_text
 
     lines += _timing(scope)
     lines += filter(None, [throughput_words(scope)])

@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from stepscope.base.grouping import grouped
-from stepscope.judge.host_limits import DEVICE_TIMED, HOST_LIMITS
+from stepscope.findings.host_limits import DEVICE_TIMED, HOST_LIMITS
 from stepscope.query.declare import Column, question
 from stepscope.query.rows import answer_dicts
 from stepscope.query.script import with_script

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.overview import Times
-    from stepscope.judge.engine import Found
-    from stepscope.judge.facts import Facts
+    from stepscope.findings.engine import Found
+    from stepscope.findings.facts import Facts
     from stepscope.query.scope import Scope
 
 Row = dict[str, Any]
@@ -100,10 +100,10 @@ def summary(scope: Scope) -> pa.Table:
     else:  # reading all events of a long recording takes longer than the quick rules' few queries
         scope.hold(())
     from stepscope.analysis.overview import top_kernels, top_modules, top_operators
-    from stepscope.judge.engine import judge, sound
-    from stepscope.judge.facts import Facts
-    from stepscope.judge.rules import every, quick
-    from stepscope.judge.rules.data_quality import hides_idle
+    from stepscope.findings.engine import judge, sound
+    from stepscope.findings.facts import Facts
+    from stepscope.findings.rules import every, quick
+    from stepscope.findings.rules.data_quality import hides_idle
 
     facts = scope.once(Facts, lambda: Facts(scope))
     found = judge(facts, every() if events <= ALL_RULES_UP_TO else quick())
@@ -384,7 +384,7 @@ def _worth_changing(found: list[Found]) -> Iterator[Row]:
 
 def _bounds(found: list[Found]) -> Iterator[Row]:
     """What readers should know about the listed savings."""
-    from stepscope.judge.declare import WITH_HOST, WITH_OTHERS
+    from stepscope.findings.declare import WITH_HOST, WITH_OTHERS
 
     listed = _savings(found)
     advice = "".join(one.finding.advice for one in listed)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stepscope.base.units import ratio_text, time_text
-from stepscope.judge.declare import HIGH, MEDIUM, WITH_HOST, WITH_OTHERS
+from stepscope.findings.declare import HIGH, MEDIUM, WITH_HOST, WITH_OTHERS
 from stepscope.query.text_grid import MARK, Line, note_lines, wrapped
 from stepscope.report.advice import advice_lines
 

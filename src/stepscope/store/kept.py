@@ -32,7 +32,7 @@ _MOST_HEAD_BYTES: Final = 1 << 20
 _MOST_VALUE_BYTES: Final = 256 << 20
 """Largest size of a kept value, before it is compressed."""
 _CODE: Final = (
-    "base", "schema", "formats", "link", "store", "costs", "query", "analysis", "judge", "compare", "questions",
+    "base", "schema", "formats", "link", "store", "costs", "query", "analysis", "findings", "compare", "questions",
 )  # fmt: skip
 """The packages whose code decides the content of a store's tables, and what is computed from them."""
 

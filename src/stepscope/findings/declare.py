@@ -1,0 +1,212 @@
+"""Declares a rule, once, and what it finds.
+
+A rule is a function from `Facts` to findings, with a declaration beside it: what it looks for, its
+thresholds and their sources, and the evidence whose damage invalidates it. The documentation page is made
+from the declaration. A rule that would be wrong about a recording yields nothing.
+
+To add a rule, add a file to `rules` with one `@rule(...)` function of the same name, and name it in
+`rules.ALL`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from stepscope.formats.evidence import MEANINGS, Evidence
+
+if TYPE_CHECKING:
+    from stepscope.findings.facts import Facts
+
+Unit = Literal["ns", "ratio", "count", "bytes"]
+Severity = Literal["high", "medium", "low", "note"]
+LostOn = int | Literal["ranks", "job"]
+Confidence = Literal["high", "medium", "low"]
+HIGH, MEDIUM = 0.20, 0.05
+"""Shares of the step from which a loss has high or medium severity: xprof's bands for time lost to input."""
+WITH_OTHERS = " Ranks that wait for each other may gain more."
+"""Said where the job may save more than ranks themselves: what these wait for each other is not in what is said of a saving."""
+WITH_HOST = " Host time that this frees may shorten other waits, too."
+"""Said where what is said of a saving holds such waits beside the loss."""
+
+
+Role = Literal["obstacle", "loss", "work", "remedy"]
+"""A finding's role in the verdict: an obstacle to judging comes first; then the largest loss, a part
+of the step in which nothing useful is done, or, if none is large, the work that fills the step.
+A remedy shortens something and never leads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A threshold of a rule.
+
+    Args:
+        name: what is compared with it.
+        value: the number.
+        unit: ns, ratio (1 is 100 %), count or bytes.
+        source: a tool, a document, or `ours` with the reason.
+    """
+
+    name: str
+    value: float
+    unit: Unit
+    source: str
+
+
+_LITTLE = "ours: below it there is little to win"
+AS_INPUT = "ours: as for waiting for input; above 15 %, TraceLens' bound for idle time, it leads"
+"""Why a loss in waiting is worth a finding above some share of the step."""
+
+
+def worth(what: str, part: float, source: str = _LITTLE) -> Threshold:
+    """The share of the step below which a loss is not worth a finding."""
+    return Threshold(f"{what}, of the step", part, "ratio", source)
+
+
+LEADING = Threshold("a loss that leads, of the step", 0.15, "ratio", "TraceLens: computation below 85 % of the total")
+FILLED = Threshold(
+    "part of the step that work fills, below which the largest loss leads whatever its size",
+    0.50,
+    "ratio",
+    "TensorBoard profiler plugin: GPU utilisation < 50 %",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something worth changing, or what fills the step, with its evidence.
+
+    Args:
+        title: one line with the number.
+        metric: what `value` is.
+        value: the number.
+        unit: its unit.
+        advice: what to do, in PyTorch's terms.
+        query: what reproduces the number: a `stepscope` command, or SQL for `stepscope sql SRC`; empty
+            for `stepscope findings SRC --id RULE --json`, if nothing simpler does.
+        saving_ns: an upper bound of the ranks' own saving in a mean step; None if no saving is stated. The
+            wait of others for them is added (`Waiting`): no cure saves more, in any job that has this recording.
+        hidden_ns: how much more that may be because the cure also saves host time that lies beside device work now
+            (`Facts.hidden`).
+        lost_on: whose time that is: `ranks` for the mean of all, a number for that rank alone, `job`
+            if it already includes waits of ranks for each other.
+        step_ns: the mean step that contains and limits its saving (ns), if that is of the run's phases
+            instead of the recording's mean step.
+        at_least: what every job that has this recording saves by the advice (ns), and the recorded
+            evidence for it; None for 0, which is all that a recording of the loss shows.
+        confidence: how sure the cause is.
+        evidence: rows that show it, the most informative first.
+        rank: rank it is about; None for all.
+        step: step it was seen in; None for all.
+        window_ns: start and end of where it was seen, since the run's start; None for all counted steps.
+        severity: None to derive it from the ranks' own losses.
+        role: its role in the verdict.
+        share: the share of the step that it is about; losses are compared by it.
+        ranks: ranks on which it was found, the worst first; empty if all count together.
+        phase: phase of the step in which the time is lost, if known.
+        trade_off: that of its cure, if different from the rule's.
+        gaps: the waits of a device for its host that it counts, by rank, recording and start, and how much of each, in
+            a mean step (ns); empty if it counts none, or if they are not known one by one.
+    """
+
+    title: str
+    metric: str
+    value: float
+    unit: Unit
+    advice: str
+    query: str = ""
+    saving_ns: float | None = None
+    hidden_ns: float = 0.0
+    lost_on: LostOn = "ranks"
+    step_ns: float | None = None
+    at_least: tuple[float, str] | None = None
+    confidence: Confidence = "medium"
+    evidence: tuple[Mapping[str, Any], ...] = ()
+    rank: int | None = None
+    step: int | None = None
+    window_ns: tuple[int, int] | None = None
+    severity: Severity | None = None
+    role: Role = "remedy"
+    share: float | None = None
+    ranks: tuple[int, ...] = ()
+    phase: str | None = None
+    trade_off: str = ""
+    gaps: Mapping[tuple[int, int, int], float] = field(default_factory=dict)
+
+
+def of_step(role: Role, share: float, metric: str, **more: Any) -> Finding:
+    """Makes a finding whose number is a share of the step; `more` is the rest of `Finding`."""
+    return Finding(metric=metric, value=share, unit="ratio", role=role, share=share, **more)
+
+
+def of_time(time_ns: float, *, saving_ns: float | None = None, **more: Any) -> Finding:
+    """Makes a finding whose number is a time in the step; all of it may be saved unless `saving_ns` is less."""
+    saving_ns = time_ns if saving_ns is None else saving_ns
+    return Finding(value=time_ns, unit="ns", saving_ns=saving_ns, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A declared rule. `find` takes the facts of a recording."""
+
+    id: str
+    looks_for: str
+    find: Callable[[Facts], Iterator[Finding]]
+    thresholds: tuple[Threshold, ...]
+    rests_on: tuple[Evidence, ...]
+    silent_without: tuple[Evidence, ...]
+    trade_off: str
+    explanation: str
+    shortens_device: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuses evidence that no check can damage.
+
+        Raises:
+            ValueError: there is no such kind of evidence.
+        """
+        if unknown := {*self.rests_on, *self.silent_without} - set(MEANINGS):
+            names = ", ".join(sorted(unknown))
+            raise ValueError(f"{self.id} rests on {names}, which is not a kind of evidence")
+
+
+def rule(
+    id: str,  # noqa: A002  # what a finding's field is called
+    looks_for: str,
+    *thresholds: Threshold,
+    trade_off: str = "",
+    rests_on: tuple[Evidence, ...] = (),
+    silent_without: tuple[Evidence, ...] = (),
+    shortens_device: bool = False,
+) -> Callable[[Callable[[Facts], Iterator[Finding]]], Rule]:
+    """Declares the decorated function as a rule.
+
+    Args:
+        id: name of its findings.
+        looks_for: one line: what it looks for.
+        thresholds: its thresholds.
+        trade_off: what the cure moves elsewhere or costs, as sentences; shown with the
+            finding, because the bounds of the saving do not include it.
+        rests_on: evidence whose damage, by a failing check, makes its findings only a hint.
+        silent_without: evidence whose damage would make it wrong.
+        shortens_device: whether its cure shortens device work but not the host's, so that it saves
+            little if the host sets the pace (`findings/host_pace.py`); the finding then says so.
+
+    The function's docstring becomes the explanation: what counts, and the bounds of the saving.
+
+    Raises:
+        ValueError: there is no such kind of evidence.
+    """
+
+    def declare(find: Callable[[Facts], Iterator[Finding]]) -> Rule:
+        explanation = find.__doc__ or ""
+        told = (rests_on, silent_without, trade_off, explanation, shortens_device)
+        return Rule(id, looks_for, find, thresholds, *told)
+
+    return declare
+
+
+kernel_rule = partial(rule, rests_on=("stream-order", "device-times"), shortens_device=True)
+"""Declares a rule about kernels that could be shorter or fewer."""

@@ -1,0 +1,59 @@
+"""Of a mean that a single step makes it is said so: the other steps lose much less."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from stepscope.analysis.steps.breakdown import PARTS
+from stepscope.base.units import ratio_text
+
+if TYPE_CHECKING:
+    from stepscope.findings.facts import Facts
+
+MOST = 0.5
+"""The part of all that is lost from which on one step makes the mean."""
+_FEWEST_STEPS = 3
+"""Of two steps one always has half."""
+_OF_PHASE = """
+    SELECT rank, step, sum(dur_ns * stands_for)::DOUBLE AS ns FROM phase_step WHERE phase = $phase GROUP BY rank, step
+"""
+
+
+def in_one_step(lost_ns: Mapping[tuple[int, int], float], *, ranks: int = 1, steps: int | None = None) -> str:
+    """What part of a loss one step has, in words that follow it; nothing where it is not most, or where steps are few.
+
+    Args:
+        lost_ns: by rank and step.
+        ranks: how many there are; the rank is named where there are several.
+        steps: how many steps the mean is of, where some are not among them.
+
+    >>> in_one_step({(0, 3): 1.0, (0, 4): 8.0, (0, 5): 1.0})
+    ', 80.0 % of it in step 4 alone'
+    """
+    whole = sum(lost_ns.values())
+    if not lost_ns or (steps or len(lost_ns)) < _FEWEST_STEPS:
+        return ""
+    (rank, step), most = max(lost_ns.items(), key=lambda pair: pair[1])
+    of_rank = f" of rank {rank}" if ranks > 1 else ""
+    return f", {ratio_text(most / whole)} of it in step {step}{of_rank} alone" if most > MOST * whole else ""
+
+
+def phase_in_one_step(facts: Facts, phase: str) -> str:
+    """The same of a phase of the run's kept steps."""
+    rows = facts.scope.sql(_OF_PHASE, {"phase": phase}).to_pylist()
+    lost = {(row["rank"], row["step"]): row["ns"] for row in rows}
+    return in_one_step(lost, ranks=len({row["rank"] for row in rows}))
+
+
+def part_in_one_step(facts: Facts, part: str) -> str:
+    """The same of a part of the traced steps."""
+    if not facts.has_steps or len({broken.span for broken in facts.times.broken}) > 1:
+        return ""
+    column = PARTS.index(part)
+    lost = {
+        (broken.rank, int(step)): float(ns)
+        for broken in facts.times.broken
+        for step, ns in zip(broken.counted_windows["step"], broken.counted_parts_ns[:, column], strict=True)
+    }
+    return in_one_step(lost, ranks=len(facts.scope.ranks))

@@ -1,0 +1,160 @@
+"""The rules, including those of plug-ins.
+
+`ALL` names them, with `_` for `-`. A rule has a file of its own, named like it; for rules that share a
+file, the file's name stands before the dot.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from stepscope.base.known_names import check_name
+from stepscope.base.plugins import PlugIn, load, of_type
+from stepscope.findings.declare import Finding, Rule
+
+if TYPE_CHECKING:
+    from stepscope.findings.facts import Facts
+
+QUICK = (
+    "nothing_recorded",
+    "filled_step.device_only",
+    "straggling_rank",
+    "input_bound",
+    "communication_bound",
+    "copy_bound",
+    "devices_in_turn",
+    "host_bound",
+    "single_gaps.cold_start",
+    "single_gaps",
+    "single_gaps.unrecorded_work",
+    "idle.dependency_bound",
+    "idle.gap_bound",
+    "idle",
+    "residual",
+    "filled_step.device_bound",
+    "filled_step.host_only",
+    "filled_step.compute_bound",
+    "filled_step.phases_only",
+    "slow_first_batch",
+    "growing_memory",
+    "low_utilization",
+    "uneven_steps",
+    "uneven_steps.first_step",
+    "throttled_device",
+    "data_quality",
+)
+"""Rules that need only step times, phases and checks, including all that name what limits the
+step. A summary can always afford them."""
+
+ALL = (
+    *QUICK,
+    "synchronization",
+    "pageable_copies",
+    "slow_pinned_copies",
+    "products.amp_off",
+    "products.tf32_off",
+    "products.tensor_cores_unused",
+    "products.misaligned_dimensions",
+    "separate_gemms",
+    "small_kernels",
+    "elementwise_chains",
+    "moved_tensors.layout_conversions",
+    "moved_tensors.copies_and_casts",
+    "unfused_optimizer",
+    "unfused_attention",
+    "grids.small_grids",
+    "grids.tail_waves",
+    "grids.low_occupancy",
+    "counters.uncoalesced_access",
+    "counters.bank_conflicts",
+    "counters.register_spills",
+    "counters.occupancy_limit",
+    "small_all_reduces",
+    "broadcast_buffers",
+    "allocation_in_steps",
+    "recomputation",
+    "memory_near_limit",
+    "out_of_memory",
+    "kept_memory",
+    "at_peak.activations_at_peak",
+    "at_peak.optimizer_state_at_peak",
+    "data_parallel",
+    "host_use",
+    "host_use.host_flagged",
+    "primitives.reference_primitives",
+    "primitives.layout_reorders",
+)
+
+
+OURS = {place.rpartition(".")[2].replace("_", "-"): place for place in ALL}
+"""The modules of our rules, by id."""
+
+
+def find(name: str) -> Rule:
+    """Finds a rule by its id. Plug-ins are loaded only if it is none of ours.
+
+    Raises:
+        UsageError: there is no such rule.
+    """
+    wanted = name.replace("_", "-")
+    if wanted not in OURS:
+        return _added()[check_name(wanted, (*OURS, *_added()), "rule")]
+    file = OURS[wanted].partition(".")[0]
+    found: Rule = getattr(import_module(f"{__name__}.{file}"), wanted.replace("-", "_"))
+    return found
+
+
+def every() -> tuple[Rule, ...]:
+    """All rules: ours, then those of plug-ins."""
+    return (*(find(name) for name in OURS), *_added().values())
+
+
+@cache
+def _added() -> dict[str, Rule]:
+    added = load("rules", Rule, lambda rule: [rule.id], OURS)
+    return {rule.id: _guarded(plug_in, rule) for plug_in, rule in added}
+
+
+def _guarded(plug_in: PlugIn, rule: Rule) -> Rule:
+    """Wraps a plug-in's rule, so that a fault in it loses only its own findings."""
+
+    def found(facts: Facts) -> Iterator[Finding]:
+        # All of them at once: a rule that fails half-way has found nothing.
+        return iter([_checked(finding) for finding in rule.find(facts)])
+
+    return replace(rule, find=plug_in.or_else(iter(()), found))
+
+
+def _checked(finding: Finding) -> Finding:
+    """Checks that a plug-in's finding can be ranked and shown.
+
+    Raises:
+        TypeError, ValueError: it cannot.
+    """
+    of_type(Finding, finding)
+    if finding.role != "remedy":
+        # The summary's verdict is made without plug-ins, and is the first finding everywhere.
+        raise ValueError(f"its finding is a {finding.role}; a plug-in's is a remedy")
+    if not all(map(isfinite, (finding.value, finding.saving_ns or 0, *(finding.at_least or ())[:1]))):
+        raise ValueError("its finding has a number that is none")
+    json.dumps([dict(row) for row in finding.evidence], allow_nan=False)
+    for text in (finding.title, finding.metric, finding.advice, finding.query):
+        of_type(str, text)
+    return finding
+
+
+def quick() -> tuple[Rule, ...]:
+    """The quick rules; the others are not even imported."""
+    return tuple(find(place.rpartition(".")[2]) for place in QUICK)
+
+
+def with_quick(name: str) -> tuple[Rule, ...]:
+    """The quick rules and the requested one: whether its finding leads depends on theirs."""
+    asked = find(name)
+    return (*(rule for rule in quick() if rule is not asked), asked)

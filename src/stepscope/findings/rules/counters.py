@@ -1,0 +1,190 @@
+"""Rules about hardware counters of kernels, if a counting profiler's report lies beside the recording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stepscope.analysis.kernels.counters import LATENCY, LIMITS, limiter, uses_tensor_cores
+from stepscope.findings.declare import Finding, Threshold, kernel_rule, worth
+from stepscope.findings.facts import Facts
+from stepscope.findings.of_counters import of_counters
+
+_WASTED = Threshold(
+    "sectors of global memory that coalesced accesses would not need",
+    0.5,
+    "ratio",
+    "NVIDIA, CUDA C++ Best Practices Guide: coalesced access is the first recommendation; a half: ours",
+)
+_CONFLICTS = Threshold(
+    "passes over shared memory that conflicts of banks make necessary",
+    0.25,
+    "ratio",
+    "NVIDIA, CUDA C++ Best Practices Guide: n-way conflicts take n passes; a quarter: ours",
+)
+_LOCAL = Threshold(
+    "sectors of local memory, of those of global and local memory",
+    0.1,
+    "ratio",
+    "ours: NVIDIA names no part from which spills matter",
+)
+_MEASURED_OCCUPANCY = Threshold(
+    "achieved occupancy, measured", 0.25, "ratio", "as for the estimated one of `low-occupancy`"
+)
+_LOST = worth("time that counters show as lost", 0.05)
+
+
+def _bound_by_compute(values: dict[str, float]) -> bool:
+    """Whether a kernel is closer to the peak of compute than to that of memory."""
+    return values.get("compute_throughput", 0.0) > values.get("memory_throughput", 100.0)
+
+
+def _excess(values: dict[str, float]) -> float | None:
+    if _bound_by_compute(values):
+        return None
+    wasted = values.get("excess_sector_ratio")
+    if wasted is None:
+        parts = [
+            (1 - values[f"{one}_efficiency"] / 100, values.get(f"{one}_transactions"))
+            for one in ("gld", "gst")
+            if f"{one}_efficiency" in values
+        ]
+        sectors = [count for _, count in parts if count is not None]
+        if not parts or len(sectors) < len(parts) or not sum(sectors):
+            return None
+        wasted = sum(part * (count or 0) for part, count in parts) / sum(sectors)
+    return wasted if wasted >= _WASTED.value else None
+
+
+@kernel_rule(
+    "uncoalesced-access",
+    "Kernels whose threads use few of the bytes that their accesses to global memory move (counters).",
+    _WASTED,
+    _LOST,
+    trade_off="Another layout of data may cost a copy, or make other kernels' accesses worse.",
+)
+def uncoalesced_access(facts: Facts) -> Iterator[Finding]:
+    """Memory moves in sectors of 32 bytes. The rule counts the sectors that global accesses need beyond those needed if
+    neighbouring threads accessed neighbouring words: `excess_sector_ratio` of the source counters, or what
+    `gld_efficiency` and `gst_efficiency` leave, each weighted by its transactions. Kernels that are closer to the peak
+    of compute than to that of memory do not count.
+
+    At most that share of the kernels' time can be saved; nothing is certain, because caches serve some of it.
+    """
+    yield from of_counters(
+        facts,
+        _excess,
+        _LOST,
+        title="Uncoalesced accesses to global memory lose up to {}",
+        metric="kernels' time times the part of their sectors that coalesced accesses would not need, per step",
+        advice="Let neighbouring threads access neighbouring words: contiguous tensors (torch.Tensor.contiguous, "
+        "channels_last), structures of arrays, or tiles in shared memory.",
+        shows=("excess_sector_ratio", "gld_efficiency", "gst_efficiency", "memory_throughput"),
+    )
+
+
+def _conflicting(values: dict[str, float]) -> float | None:
+    part, closest = values.get("shared_conflict_ratio"), limiter(values)
+    if part is None or part < _CONFLICTS.value or closest is None or closest[0] != "L1":
+        return None
+    return part
+
+
+@kernel_rule(
+    "bank-conflicts",
+    "Kernels bound by L1 and shared memory whose threads want different words of one bank (counters).",
+    _CONFLICTS,
+    _LOST,
+    trade_off="Padding takes shared memory, and so may lower occupancy.",
+)
+def bank_conflicts(facts: Facts) -> Iterator[Finding]:
+    """The share of passes over shared memory that bank conflicts caused, in kernels for which L1 and shared
+    memory are closest to their peak; elsewhere other work hides them.
+
+    At most that share of the kernels' time can be saved; nothing is certain.
+    """
+    yield from of_counters(
+        facts,
+        _conflicting,
+        _LOST,
+        title="Bank conflicts in shared memory lose up to {}",
+        metric="kernels' time times the part of passes over shared memory that conflicts cause, per step",
+        advice="In your own kernels, pad rows of shared memory by a word or swizzle them; otherwise update the library.",
+        shows=(
+            "shared_conflict_ratio", "shared_load_conflicts", "shared_store_conflicts", "l1_throughput",
+        ),
+    )  # fmt: skip
+
+
+def _spilled(values: dict[str, float]) -> float | None:
+    local, loads, stores = (values.get(name) for name in ("local_sectors", "gld_transactions", "gst_transactions"))
+    if local is None or loads is None or stores is None or _bound_by_compute(values):
+        return None
+    whole = local + loads + stores
+    return local / whole if whole and local / whole >= _LOCAL.value else None
+
+
+@kernel_rule(
+    "register-spills",
+    "Kernels whose threads keep much of their own data in memory (counters).",
+    _LOCAL,
+    _LOST,
+    trade_off="More registers a thread mean fewer threads on a multiprocessor.",
+)
+def register_spills(facts: Facts) -> Iterator[Finding]:
+    """Local memory holds values for which a thread has no registers, and arrays that it indexes at run time; it lies in
+    device memory, behind L1 and L2. The rule takes the share of local accesses among the sectors of global and local
+    accesses, in kernels that are not bound by compute.
+
+    At most that share of the kernels' time can be saved; nothing is certain.
+    """
+    yield from of_counters(
+        facts,
+        _spilled,
+        _LOST,
+        title="Local memory, for spilled registers or arrays indexed at run time, takes up to {}",
+        metric="kernels' time times the part of their sectors that are of local memory, per step",
+        advice="In your own kernels, give a thread more registers (__launch_bounds__, smaller tiles, fewer stages) and "
+        "index arrays by constants; try other configurations of Triton's autotuner.",
+        shows=("local_sectors", "gld_transactions", "gst_transactions", "registers_per_thread"),
+    )
+
+
+def _held_down(values: dict[str, float]) -> float | None:
+    occupancy, possible = values.get("achieved_occupancy"), values.get("theoretical_occupancy")
+    if occupancy is None or possible is None or uses_tensor_cores(values):
+        return None
+    peaks = (values.get("compute_throughput", 100.0), values.get("memory_throughput", 100.0))
+    low = occupancy < 100 * _MEASURED_OCCUPANCY.value
+    if not low or possible > 50 or max(peaks) >= LATENCY or values.get("waves", 1.0) < 1:
+        return None
+    return 1 - max(peaks) / 100
+
+
+@kernel_rule(
+    "occupancy-limit",
+    "Kernels that wait for latency because registers, shared memory or blocks keep warps out (counters).",
+    _MEASURED_OCCUPANCY,
+    _LOST,
+    trade_off="Threads with fewer registers and less shared memory may go to memory more often.",
+)
+def occupancy_limit(facts: Facts) -> Iterator[Finding]:
+    """Kernels with a measured occupancy below a quarter that their launch limits (a theoretical occupancy of at
+    most a half), below 60 % of the peak of compute and of memory, with at least a wave of blocks, and
+    not on tensor cores, which need few warps. The evidence has the blocks that fit a multiprocessor by each of
+    its limits: the smallest one limits occupancy. `low-occupancy` has the kernels that were not measured.
+
+    At most the distance to the peak of compute or memory can be saved; nothing is certain.
+    """
+    yield from of_counters(
+        facts,
+        _held_down,
+        _LOST,
+        title="Occupancy held down by the launch leaves kernels waiting for latency, up to {}",
+        metric="kernels' time times what is left to the peak of compute or memory, per step",
+        advice="See which limit is least (registers, shared memory, blocks or warps of `stepscope metrics`): smaller "
+        "tiles or fewer stages, __launch_bounds__, or other block sizes.",
+        shows=(
+            "achieved_occupancy", "theoretical_occupancy", *(f"occupancy_limit_{one}" for one in LIMITS),
+        ),
+        confidence="low",
+    )  # fmt: skip
