@@ -42,8 +42,8 @@ from stepscope.api.several import Source, ask_of_several
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from stepscope.query.table import Table
     from stepscope.api.asked import AskedOfSeveral
+    from stepscope.query.table import Table
 
 
 {functions}'''
@@ -92,8 +92,8 @@ from stepscope.api.asked import Asks
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from stepscope.query.table import Table
     from stepscope.api.asked import {asked}
+    from stepscope.query.table import Table
 
 
 class {name}(Asks):

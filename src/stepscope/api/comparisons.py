@@ -12,8 +12,8 @@ from stepscope.api.several import Source, ask_of_several
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from stepscope.query.table import Table
     from stepscope.api.asked import AskedOfSeveral
+    from stepscope.query.table import Table
 
 
 def diff(

@@ -9,8 +9,8 @@ from stepscope.api.asked import Asks
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from stepscope.query.table import Table
     from stepscope.api.asked import AskedOfRecording
+    from stepscope.query.table import Table
 
 
 class RecordingQuestions(Asks):
