@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 from tests.examples import examples
 
-from stepscope.base.allotted import processors
+from stepscope.base.cpu_quota import processors
 from stepscope.query.ask import ask
 from stepscope.query.scope import Scope
 from stepscope.query.table import Table

@@ -23,7 +23,7 @@ from stepscope.formats import registry as formats
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "plugin"
 CACHES = (
-    plugins.found,
+    plugins.installed,
     questions._added,
     formats._added,
     rules._added,
@@ -59,7 +59,7 @@ def write_metadata(target: Path, name: str, version: str, groups: dict[str, dict
 def _forget() -> None:
     for cache in CACHES:
         cache.cache_clear()
-    plugins._said.clear()
+    plugins._reported.clear()
 
 
 @pytest.fixture

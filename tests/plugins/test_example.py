@@ -265,7 +265,7 @@ def test_a_store_is_made_anew_for_another_version(example, use, kineto, tmp_path
 def test_an_ordinary_command_looks_for_none(example, use, run, kineto, arguments, looked):
     use(example)
     run(*(text.format(kineto) for text in arguments))
-    assert plugins.found.cache_info().misses == looked
+    assert plugins.installed.cache_info().misses == looked
 
 
 def test_recording_never_loads_them(spawn, broken, tmp_path):
@@ -286,7 +286,7 @@ def test_recording_never_loads_them(spawn, broken, tmp_path):
 
 def test_a_command_that_ran_a_job_finds_none(example, spawn, tmp_path):
     script = tmp_path / "train.py"
-    script.write_text("from stepscope.base import plugins\nprint(plugins.found('rules'))\n")
+    script.write_text("from stepscope.base import plugins\nprint(plugins.installed('rules'))\n")
     done = spawn(example, "-m", "stepscope", "record", "-o", str(tmp_path / "out"), "--", str(script))
     assert (done.returncode, done.stdout) == (0, "()\n")
 

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.formats.kineto.conftest import kernel, op
 
-from stepscope.base import allotted
+from stepscope.base import cpu_quota
 from stepscope.formats import scratch
 from stepscope.formats.container import members
 from stepscope.formats.registry import format_named
@@ -22,8 +22,8 @@ from stepscope.store.progress import SILENT
 def groups(tmp_path, monkeypatch):
     """Control groups of a machine with 1000 bytes of memory."""
     listing, root = tmp_path / "cgroup", tmp_path / "groups"
-    monkeypatch.setattr(allotted, "_GROUPS", (listing, root))
-    monkeypatch.setattr(allotted.os, "sysconf", lambda name: 1000 if name == "SC_PHYS_PAGES" else 1)
+    monkeypatch.setattr(cpu_quota, "_GROUPS", (listing, root))
+    monkeypatch.setattr(cpu_quota.os, "sysconf", lambda name: 1000 if name == "SC_PHYS_PAGES" else 1)
 
     def limit(line, files):
         listing.write_text(line)
@@ -50,10 +50,10 @@ def groups(tmp_path, monkeypatch):
     ],
 )
 def test_processors_are_those_that_a_scheduler_gave_the_job(groups, monkeypatch, line, files, most):
-    monkeypatch.setattr(allotted.os, "sched_getaffinity", lambda pid: set(range(64)))
+    monkeypatch.setattr(cpu_quota.os, "sched_getaffinity", lambda pid: set(range(64)))
     groups(line, files)
-    assert allotted.processors() == most
-    assert allotted.workers(3) == max(1, min(3, round(most)))
+    assert cpu_quota.processors() == most
+    assert cpu_quota.workers(3) == max(1, min(3, round(most)))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_where_the_system_does_not_tell_its_memory_there_is_no_limit(groups, mon
     def unknown(name):
         raise ValueError(name)
 
-    monkeypatch.setattr(allotted.os, "sysconf", unknown)
+    monkeypatch.setattr(cpu_quota.os, "sysconf", unknown)
     assert groups("", {}) is None
 
 

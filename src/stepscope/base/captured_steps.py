@@ -53,8 +53,8 @@ def parse_steps(text: str) -> StepRange:
     >>> parse_steps("100-102")
     StepRange(first=100, last=102)
     """
-    found = _STEPS.fullmatch(text.strip())
-    steps = found and StepRange(int(found[1]), int(found[2] or found[1]))
+    match = _STEPS.fullmatch(text.strip())
+    steps = match and StepRange(int(match[1]), int(match[2] or match[1]))
     if not steps or steps.last < steps.first:
         raise UsageError(
             f'steps "{text}" cannot be read',

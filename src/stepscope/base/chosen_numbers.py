@@ -15,9 +15,9 @@ ERRORS = {
 }
 
 
-MOST_NUMBERS = 1_000_000
+MAX_NUMBERS = 1_000_000
 """Most ranks or steps that can be chosen at once; a recording has fewer."""
-_MOST_DIGITS = 18
+_MAX_DIGITS = 18
 
 
 def parse_numbers(text: str) -> tuple[int, ...]:
@@ -31,14 +31,14 @@ def parse_numbers(text: str) -> tuple[int, ...]:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise _bad_numbers(text)
-        if max(len(first), len(last)) > _MOST_DIGITS:
+        if max(len(first), len(last)) > _MAX_DIGITS:
             raise _bad_numbers(text)
         start, end = int(first), int(last or first)
         if end < start:
             raise _bad_numbers(text)
-        if len(numbers) + end - start >= MOST_NUMBERS:
+        if len(numbers) + end - start >= MAX_NUMBERS:
             raise UsageError(
-                f"{text!r} names more than {MOST_NUMBERS} numbers",
+                f"{text!r} names more than {MAX_NUMBERS} numbers",
                 hint="leave the option out to have all",
                 slug="bad-number-list",
             )
@@ -97,20 +97,20 @@ def wrong_argument(message: str, hint: str) -> UsageError:
 
 
 def check_known(
-    wanted: Iterable[int], known: Sequence[int], what: str, *, of: str = "this recording"
+    requested: Iterable[int], available: Sequence[int], what: str, *, of: str = "this recording"
 ) -> tuple[int, ...]:
     """The wanted numbers in order, once each; `what` is `"rank"` or `"step"`, `of` says whose.
 
     Raises:
         UsageError: one of them is not known. Says which there are.
     """
-    numbers = sorted(set(wanted))
-    held = set(known)
-    missing = [number for number in numbers if number not in held]
+    numbers = sorted(set(requested))
+    existing = set(available)
+    missing = [number for number in numbers if number not in existing]
     if missing:
         raise UsageError(
             f"no {what} {numbers_text(missing)} in {of}",
-            hint=f"it has {what} {numbers_text(known)}" if known else f"it has no {what}s",
+            hint=f"it has {what} {numbers_text(available)}" if available else f"it has no {what}s",
             slug=f"unknown-{what}",
         )
     return tuple(numbers)

@@ -39,7 +39,7 @@ EXAMPLES = '"0,8", "0-7", "local:0,1", "node:0-1", "every:16" or "all"; "+" mean
 _NUMBER = re.compile(r"[0-9]+")
 _WORD = re.compile(r"[A-Za-z_]+")
 _BLANKS = re.compile(r"\s*")
-_MOST_DIGITS = 18
+_MAX_DIGITS = 18
 _PREFIXES = ("local", "node", "every")
 _NAMES = {"": "rank", "every": "rank", "local": "local rank", "node": "node"}
 
@@ -166,10 +166,10 @@ class _Reader:
 
     def passed(self, sign: str) -> bool:
         """Passes a sign if it comes next."""
-        found = self.text.startswith(sign, self.at)
-        if found:
+        matches = self.text.startswith(sign, self.at)
+        if matches:
             self.move(self.at + len(sign))
-        return found
+        return matches
 
     def taken(self, pattern: re.Pattern[str]) -> str:
         """Passes and returns what matches here; empty if nothing does."""
@@ -181,9 +181,9 @@ class _Reader:
 
     def unreadable(self, why: str, example: str, at: int | None = None) -> UsageError:
         place = self.at if at is None else at
-        rest = self.text[place:]
-        short = rest if len(rest) <= 20 else f"{rest[:20]}…"
-        where = f'"{short}"' if rest else "where the text ends"
+        remainder = self.text[place:]
+        short = remainder if len(remainder) <= 20 else f"{remainder[:20]}…"
+        where = f'"{short}"' if remainder else "where the text ends"
         return UsageError(
             f'ranks "{self.text}" cannot be read from character {place + 1}, {where}: {why}; '
             f'write for example "{example}"',
@@ -234,7 +234,7 @@ def _number(reader: _Reader) -> int:
     digits = reader.taken(_NUMBER)
     if not digits:
         raise reader.unreadable("a number is missing", "0,8")
-    if len(digits) > _MOST_DIGITS:
+    if len(digits) > _MAX_DIGITS:
         raise reader.unreadable("the number is too long", "0,8", start)
     return int(digits)
 

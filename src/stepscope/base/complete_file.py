@@ -19,7 +19,7 @@ from typing import BinaryIO
 from stepscope.base.errors import StepScopeError
 
 _HINT = "choose a folder that exists, that you may write to, and that has space left"
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 """Most links that Linux follows."""
 
 ERRORS = {
@@ -105,8 +105,8 @@ def complete_output(target: Path, *, hint: str = _HINT) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
             unfinished = Path(folder) / (target.name or "output")
             yield unfinished
-            with unfinished.open("rb") as made, _into(target) as out:
-                shutil.copyfileobj(made, out)
+            with unfinished.open("rb") as source, _into(target) as out:
+                shutil.copyfileobj(source, out)
     except BrokenPipeError:  # the reader has had enough
         raise
     except OSError as error:
@@ -151,10 +151,10 @@ def descriptor_of(target: Path) -> int | None:
     Opening such a path would start at the beginning of its file, and replacing the file would lose what a
     shell has put there (`>> log`).
     """
-    own = re.compile(rf"/dev/fd|/proc/(?:self|{os.getpid()})(?:/task/\d+)?/fd")
+    descriptor_folder = re.compile(rf"/dev/fd|/proc/(?:self|{os.getpid()})(?:/task/\d+)?/fd")
     path = target.absolute()
-    for _ in range(_MOST_LINKS):
-        if path.name.isdecimal() and own.fullmatch(os.path.realpath(path.parent)):
+    for _ in range(_MAX_LINKS):
+        if path.name.isdecimal() and descriptor_folder.fullmatch(os.path.realpath(path.parent)):
             return int(path.name)
         try:
             path = path.parent / path.readlink()

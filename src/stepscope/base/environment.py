@@ -12,10 +12,10 @@ from typing import Any
 
 from stepscope.base.ranks import RANK_VARIABLES
 
-_KEPT = frozenset(
+_STORED_VARIABLES = frozenset(
     ("CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", *RANK_VARIABLES)
 )
-_KEPT_BEGINNINGS = ("NCCL_", "PYTORCH_", "TORCH_")
+_STORED_PREFIXES = ("NCCL_", "PYTORCH_", "TORCH_")
 _ENVIRONMENT = re.compile(r"(?:.*_)?env(?:iron(?:ment)?)?s?(?:_?var(?:iable)?s?)?", re.IGNORECASE)
 _OF_EVERY_ENVIRONMENT = frozenset(("HOME", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL"))
 """Two of these make an environment, whatever its name."""
@@ -55,9 +55,9 @@ def is_secret(name: str) -> bool:
     return _SECRET.search(plain) is not None or _KEY.search(name) is not None
 
 
-def is_kept_variable(name: str) -> bool:
+def may_store_variable(name: str) -> bool:
     """Whether an environment variable may be kept: it affects speed and is not a secret."""
-    return (name in _KEPT or name.startswith(_KEPT_BEGINNINGS)) and not is_secret(name)
+    return (name in _STORED_VARIABLES or name.startswith(_STORED_PREFIXES)) and not is_secret(name)
 
 
 def without_secrets(value: Any, depth: int = DEEPEST) -> Any:
@@ -71,8 +71,10 @@ def without_secrets(value: Any, depth: int = DEEPEST) -> Any:
     """
     if isinstance(value, str):
         value = _ISSUED.sub("…", _OF_A_URL.sub("…", value))
-        told = _ASSIGNED.sub(lambda one: f"{one[1]}{one[2]}=" if is_secret(one[2]) else one[0], value)
-        return _OPTION.sub(lambda one: f"{one[1]}{one[2]}{one[3]}…" if is_secret(one[2]) else one[0], told)
+        masked = _ASSIGNED.sub(lambda match: f"{match[1]}{match[2]}=" if is_secret(match[2]) else match[0], value)
+        return _OPTION.sub(
+            lambda match: f"{match[1]}{match[2]}{match[3]}…" if is_secret(match[2]) else match[0], masked
+        )
     if not isinstance(value, Mapping | list | tuple):
         return value
     if not depth:
@@ -83,33 +85,33 @@ def without_secrets(value: Any, depth: int = DEEPEST) -> Any:
         value = _variables(value)
     if not isinstance(value, Mapping):
         return [
-            "…" if _is_secret_option(before) else without_secrets(one, depth - 1)
-            for before, one in zip((None, *value), value, strict=False)
+            "…" if _is_secret_option(before) else without_secrets(element, depth - 1)
+            for before, element in zip((None, *value), value, strict=False)
         ]
     is_variable = is_secret(_variable(value))
-    kept = {}
+    cleaned = {}
     for name, inside in value.items():
         is_environment = _ENVIRONMENT.fullmatch(_CAMEL.sub("_", name)) is not None
         secret = is_secret(name) or (is_variable and name == "value")
         if not secret or inside is None or isinstance(inside, int | float):
-            kept[name] = without_secrets(_variables(inside) if is_environment else inside, depth - 1)
-    return kept
+            cleaned[name] = without_secrets(_variables(inside) if is_environment else inside, depth - 1)
+    return cleaned
 
 
-def _is_secret_option(one: Any) -> bool:
+def _is_secret_option(argument: Any) -> bool:
     """Whether the argument after this one in a list is a secret."""
-    return isinstance(one, str) and re.fullmatch(r"--?[\w.-]+", one) is not None and is_secret(one)
+    return isinstance(argument, str) and re.fullmatch(r"--?[\w.-]+", argument) is not None and is_secret(argument)
 
 
 def _variables(value: Any) -> Any:
     """The variables that may be kept of an environment, in any of its written forms."""
     if isinstance(value, Mapping):
-        return {name: inside for name, inside in value.items() if is_kept_variable(name)}
+        return {name: inside for name, inside in value.items() if may_store_variable(name)}
     if isinstance(value, list | tuple):
-        return [one for one in value if is_kept_variable(_variable(one))]
+        return [variable for variable in value if may_store_variable(_variable(variable))]
     if isinstance(value, str) and ("=" in value or len(value.split()) > 1):
         lines = re.split(r"[\n\0]", value)
-        return "\n".join(line for line in lines if is_kept_variable(_variable(line)))
+        return "\n".join(line for line in lines if may_store_variable(_variable(line)))
     return value  # a single word is no environment: simulators have this name too
 
 
@@ -118,10 +120,10 @@ def _is_environment(value: Any) -> bool:
     return len(_OF_EVERY_ENVIRONMENT.intersection(names)) > 1
 
 
-def _variable(one: Any) -> str:
+def _variable(variable: Any) -> str:
     """The name of the variable in `A=1`, in `["A", "1"]`, or in `{"name": "A", "value": "1"}`."""
-    if isinstance(one, Mapping):
-        one = one.get("name") or one.get("key")
-    elif isinstance(one, list | tuple) and len(one) == 2:
-        one = one[0]
-    return one.partition("=")[0].strip() if isinstance(one, str) else ""
+    if isinstance(variable, Mapping):
+        variable = variable.get("name") or variable.get("key")
+    elif isinstance(variable, list | tuple) and len(variable) == 2:
+        variable = variable[0]
+    return variable.partition("=")[0].strip() if isinstance(variable, str) else ""

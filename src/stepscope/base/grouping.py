@@ -16,6 +16,6 @@ def grouped(things: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     {1: [1, 3], 0: [2]}
     """
     groups: dict[K, list[T]] = {}
-    for one in things:
-        groups.setdefault(key(one), []).append(one)
+    for thing in things:
+        groups.setdefault(key(thing), []).append(thing)
     return groups

@@ -23,7 +23,7 @@ _FLAGS = {"true": "1", "false": "0"}
 
 def argument_names(arguments: str) -> list[str]:
     """The names of classes and functions in template arguments."""
-    return [one for one in _NAME.findall(_CAST.sub("", arguments)) if one not in _SAID_BY_TOOLS]
+    return [name for name in _NAME.findall(_CAST.sub("", arguments)) if name not in _SAID_BY_TOOLS]
 
 
 def kernel_key(name: str) -> tuple[str, tuple[str, ...]]:
@@ -32,10 +32,10 @@ def kernel_key(name: str) -> tuple[str, tuple[str, ...]]:
     >>> kernel_key("void at::f<(int)4, (bool)1>(float *)") == kernel_key("void at::f<4, true>(float*)")
     True
     """
-    own, arguments = function_of(name)
+    function, arguments = function_of(name)
     spelled = _VALUE.findall(_CAST.sub("", arguments))
-    values = (_FLAGS.get(one, one) for one in spelled)
-    return own, tuple(one for one in values if one not in _SAID_BY_TOOLS)
+    values = (_FLAGS.get(value, value) for value in spelled)
+    return function, tuple(value for value in values if value not in _SAID_BY_TOOLS)
 
 
 def function_of(name: str) -> tuple[str, str]:
@@ -55,5 +55,5 @@ def function_of(name: str) -> tuple[str, str]:
         elif letter == " " and not inside:
             # What came before is the return type.
             start, end, closed = at + 1, None, len(name)
-    own = name[start:end].rpartition("::")[2]
-    return own, name[end + 1 : closed] if end is not None and name[end] == "<" else ""
+    function = name[start:end].rpartition("::")[2]
+    return function, name[end + 1 : closed] if end is not None and name[end] == "<" else ""

@@ -25,29 +25,29 @@ ERRORS = {
     "unknown-tool": "An agent called a tool that `stepscope mcp` does not have; the hint lists those it has.",
 }
 
-_MOST_LISTED = 60
+_MAX_LISTED = 60
 
 
-def check_name(name: str, known: Collection[str], what: str, *, of: str = "") -> str:
+def check_name(name: str, names: Collection[str], what: str, *, of: str = "") -> str:
     """Returns the name if it is known; `what` says what it names, `of` adds whose it is.
 
     Raises:
         UsageError: it is unknown. Suggests the nearest and lists the rest.
     """
-    if name in known:
+    if name in names:
         return name
     raise UsageError(
         f"no {what} {name!r}{of and f' of {of}'}",
-        hint=did_you_mean(name, known, most_listed=_MOST_LISTED),
+        hint=did_you_mean(name, names, max_listed=_MAX_LISTED),
         slug=f"unknown-{what}",
     )
 
 
-def did_you_mean(name: str, known: Iterable[str], *, most_listed: int = 0) -> str:
+def did_you_mean(name: str, existing: Iterable[str], *, max_listed: int = 0) -> str:
     """A hint for an unknown name: the nearest known ones, and which there are.
 
     Args:
-        known: the existing names.
+        existing: the names that exist.
         most_listed: so many of them are listed beside the nearest; if none is near, a few always are.
 
     >>> did_you_mean("stepz", ["kernels", "steps"])
@@ -55,17 +55,17 @@ def did_you_mean(name: str, known: Iterable[str], *, most_listed: int = 0) -> st
     >>> did_you_mean("all", ["kernels", "steps"])
     'there is: kernels, steps'
     """
-    names = list(dict.fromkeys(known))
+    names = list(dict.fromkeys(existing))
     near = nearest(name, names)
     words = [f"did you mean {' or '.join(near)}?"] if near else []
-    shown = names[: max(most_listed, 0 if near else 5)]
-    if shown:
-        further = len(names) - len(shown)
-        words.append(f"there is: {', '.join(shown)}{f' and {further} more' if further else ''}")
+    listed = names[: max(max_listed, 0 if near else 5)]
+    if listed:
+        further = len(names) - len(listed)
+        words.append(f"there is: {', '.join(listed)}{f' and {further} more' if further else ''}")
     return " ".join(words)
 
 
-def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
+def nearest(name: str, existing: Iterable[str], *, limit: int = 3) -> list[str]:
     """The known names most similar to an unknown one, ignoring case: similar spellings first, then
     names that contain it, the shortest first.
 
@@ -73,12 +73,12 @@ def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
     ['kernels', 'short-kernels']
     """
     by_folded: dict[str, str] = {}
-    for one in known:
-        by_folded.setdefault(one.casefold(), one)
+    for candidate in existing:
+        by_folded.setdefault(candidate.casefold(), candidate)
     folded = name.casefold()
     import difflib  # imported here: it is rarely needed
 
-    near = difflib.get_close_matches(folded, by_folded, n=most)
+    near = difflib.get_close_matches(folded, by_folded, n=limit)
     if len(folded) > 1:
-        near += sorted((one for one in by_folded if folded in one), key=len)
-    return [by_folded[one] for one in dict.fromkeys(near)][:most]
+        near += sorted((candidate for candidate in by_folded if folded in candidate), key=len)
+    return [by_folded[candidate] for candidate in dict.fromkeys(near)][:limit]

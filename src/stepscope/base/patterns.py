@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any, Final, cast
 
-_LEAST: Final = 2
+_MIN_LETTERS: Final = 2
 """Fewest letters of a word that is searched for: single letters are in most texts."""
 _ELEMENT: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 _REPEATED: Final = re.compile(r"[*?+{]")
@@ -40,9 +40,9 @@ class _Uncompiled:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = getattr(self._compiled(), name)
-        setattr(self, name, found)
-        return found
+        value = getattr(self._compiled(), name)
+        setattr(self, name, value)
+        return value
 
 
 def lazily(text: str, flags: int = 0) -> re.Pattern[str]:
@@ -65,21 +65,21 @@ def words_of(text: str, flags: int = 0) -> tuple[str, ...]:
     if flags or "(?i" in text or "(?x" in text:
         return ()
     words = tuple(max(_runs(alternative), key=len, default="") for alternative in _alternatives(text))
-    return words if all(len(word) >= _LEAST for word in words) else ()
+    return words if all(len(word) >= _MIN_LETTERS for word in words) else ()
 
 
 def _alternatives(text: str) -> Iterator[list[str]]:
     """The elements of each alternative of a pattern: letters, escapes and sets; a group is one element."""
-    depth, own = 0, list[str]()
+    depth, alternative = 0, list[str]()
     for element in _ELEMENT.findall(text):
         depth -= element == ")"
         if depth == 0 and element == "|":
-            yield own
-            own = []
+            yield alternative
+            alternative = []
         elif depth == 0:
-            own.append(element)
+            alternative.append(element)
         depth += element == "("
-    yield own
+    yield alternative
 
 
 def _runs(elements: list[str]) -> Iterator[str]:

@@ -41,7 +41,7 @@ ERRORS = {
 
 _GROUP = "stepscope."
 _LONGEST = 300
-_said: set[PlugIn] = set()
+_reported: set[PlugIn] = set()
 _runs_a_job = False
 
 Thing = TypeVar("Thing")
@@ -71,9 +71,9 @@ class PlugIn:
 
     def leave_out(self, cause: BaseException) -> None:
         """Says once, on stderr, that it is left out and why."""
-        if self in _said:
+        if self in _reported:
             return
-        _said.add(self)
+        _reported.add(self)
         sys.stderr.write(printable(f"stepscope: {self} is left out: {_words(cause)}") + "\n")
 
     def or_else(self, otherwise: Result, call: Callable[Given, Result]) -> Callable[Given, Result]:
@@ -133,7 +133,7 @@ def stay_out() -> None:
 
 
 @functools.cache
-def found(kind: Kind) -> tuple[PlugIn, ...]:
+def installed(kind: Kind) -> tuple[PlugIn, ...]:
     """The installed plug-ins of a kind, in order of package and name; none of them is loaded."""
     if are_none():
         return ()
@@ -149,7 +149,9 @@ def found(kind: Kind) -> tuple[PlugIn, ...]:
                 here = [PlugIn(kind, entry, package, version) for entry in entries]
                 by_package.setdefault(package, here)  # Python imports the first on its path
     return tuple(
-        plug_in for _, here in sorted(by_package.items()) for plug_in in sorted(here, key=lambda one: one.entry.name)
+        plug_in
+        for _, here in sorted(by_package.items())
+        for plug_in in sorted(here, key=lambda plug_in: plug_in.entry.name)
     )
 
 
@@ -200,11 +202,11 @@ def _search_path() -> list[str]:
 
 def versions(kind: Kind) -> dict[str, str]:
     """The packages with plug-ins of a kind, and their versions."""
-    return {plug_in.package: plug_in.version for plug_in in found(kind)}
+    return {plug_in.package: plug_in.version for plug_in in installed(kind)}
 
 
 def load(
-    kind: Kind, wanted: type[Thing], names_of: Callable[[Thing], Iterable[str]], ours: Iterable[str]
+    kind: Kind, expected: type[Thing], names_of: Callable[[Thing], Iterable[str]], ours: Iterable[str]
 ) -> tuple[tuple[PlugIn, Thing], ...]:
     """Loads the plug-ins of a kind; leaves those out that fail, and says so.
 
@@ -215,11 +217,11 @@ def load(
         ours: names that are taken.
     """
     owners = dict.fromkeys(ours, "StepScope")
-    kept = []
-    for plug_in in found(kind):
+    loaded = []
+    for plug_in in installed(kind):
         try:
             with _silent():
-                thing = of_type(wanted, plug_in.entry.load())
+                thing = of_type(expected, plug_in.entry.load())
             names = tuple(of_type(str, name) for name in names_of(thing))
             for name in names:
                 if name in owners:
@@ -229,16 +231,16 @@ def load(
             plug_in.leave_out(cause)
             continue
         owners |= dict.fromkeys(names, plug_in.package)
-        kept.append((plug_in, thing))
-    return tuple(kept)
+        loaded.append((plug_in, thing))
+    return tuple(loaded)
 
 
-def of_type(wanted: type[Thing], thing: object) -> Thing:
+def of_type(expected: type[Thing], thing: object) -> Thing:
     """Returns what a plug-in provides if it is of the expected type.
 
     Raises:
         TypeError: it is not.
     """
-    if not isinstance(thing, wanted):
-        raise TypeError(f"it gives a {type(thing).__name__}, not a {wanted.__name__}")
+    if not isinstance(thing, expected):
+        raise TypeError(f"it gives a {type(thing).__name__}, not a {expected.__name__}")
     return thing

@@ -144,7 +144,7 @@ RANK_VARIABLES = frozenset(name for launcher in _LAUNCHERS for name in launcher.
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Identity:
     """What one launcher says about a process; what it does not say is None."""
 
     launcher: _Launcher
@@ -154,7 +154,7 @@ class _Said:
     local_world_size: int | None
     node: int | None
 
-    def differs(self, other: _Said) -> bool:
+    def differs(self, other: _Identity) -> bool:
         """Whether the two cannot both be right."""
         sizes = {self.world_size, other.world_size} - {None}
         return self.rank != other.rank or len(sizes) > 1
@@ -164,7 +164,7 @@ class _Said:
         return f"rank {self.rank}{size} by {self.launcher.rule}"
 
 
-def _said(launcher: _Launcher, environment: Mapping[str, str]) -> _Said | None:
+def _identity(launcher: _Launcher, environment: Mapping[str, str]) -> _Identity | None:
     rank = _integer(environment, launcher.rank)
     if rank is None or (launcher.needs and launcher.needs not in environment):
         return None
@@ -173,7 +173,7 @@ def _said(launcher: _Launcher, environment: Mapping[str, str]) -> _Said | None:
     for name in launcher.tasks_per_node:
         if local_world_size is None and node is not None:
             local_world_size = _tasks_on(node, environment.get(name, ""))
-    return _Said(
+    return _Identity(
         launcher,
         rank,
         _integer(environment, *launcher.world_size),
@@ -205,10 +205,10 @@ def _integer(environment: Mapping[str, str], *names: str) -> int | None:
 
 def _no_number(environment: Mapping[str, str]) -> str:
     """In words, a launcher's value for a rank that is not a number; empty if there is none."""
-    for one in _LAUNCHERS:
-        text = environment.get(one.rank, "").strip()
-        if text and (one.needs is None or one.needs in environment):
-            return f'{one.rank} is "{one_line(text[:40])}", which is no rank'
+    for launcher in _LAUNCHERS:
+        text = environment.get(launcher.rank, "").strip()
+        if text and (launcher.needs is None or launcher.needs in environment):
+            return f'{launcher.rank} is "{one_line(text[:40])}", which is no rank'
     return ""
 
 
@@ -234,22 +234,24 @@ def process_from(environment: Mapping[str, str]) -> Process:
     >>> process_from({"SLURM_PROCID": "3", "SLURM_NTASKS": "8"}).rank
     3
     """
-    everything = [said for one in _LAUNCHERS if (said := _said(one, environment)) is not None]
+    everything = [identity for launcher in _LAUNCHERS if (identity := _identity(launcher, environment)) is not None]
     if not everything:
-        alone = Process(0, 0, 1, host_name(), os.getpid(), "single", node=0, local_world_size=1)
+        single = Process(0, 0, 1, host_name(), os.getpid(), "single", node=0, local_world_size=1)
         words = _no_number(environment)
-        return replace(alone, local_rank=None, node=None, local_world_size=None, disagreement=words) if words else alone
+        return (
+            replace(single, local_rank=None, node=None, local_world_size=None, disagreement=words) if words else single
+        )
     first, starters = everything[0], _starters(everything, environment)
-    other = next((one for one in starters if first in starters and one.differs(first)), None)
+    other = next((launcher for launcher in starters if first in starters and launcher.differs(first)), None)
     if other is not None:
         words = f"it is {first.words()}, but {other.words()}"
         return _process(first, first.world_size, disagreement=words)
     # What the first launcher omits, another that started the same process may state.
     agreed = starters if first in starters else [first]
-    world_size = _first(one.world_size for one in agreed)
-    local_rank = _first(one.local_rank for one in agreed)
-    local_world_size = _first(one.local_world_size for one in agreed)
-    node = _first(one.node for one in agreed)
+    world_size = _first(launcher.world_size for launcher in agreed)
+    local_rank = _first(launcher.local_rank for launcher in agreed)
+    local_world_size = _first(launcher.local_world_size for launcher in agreed)
+    node = _first(launcher.node for launcher in agreed)
     if world_size == 1:
         local_rank, local_world_size = 0, 1
     if world_size is not None and world_size == local_world_size:
@@ -257,36 +259,38 @@ def process_from(environment: Mapping[str, str]) -> Process:
     return _process(first, world_size, local_rank=local_rank, local_world_size=local_world_size, node=node)
 
 
-def _process(said: _Said, world_size: int | None, *, local_rank: int | None = None, **known: Any) -> Process:
+def _process(identity: _Identity, world_size: int | None, *, local_rank: int | None = None, **fields: Any) -> Process:
     """The process that a launcher describes; `known` are further fields."""
-    size = max(world_size or 1, said.rank + 1)
-    rule = said.launcher.rule
-    return Process(said.rank, local_rank, size, host_name(), os.getpid(), rule, **known)
+    size = max(world_size or 1, identity.rank + 1)
+    rule = identity.launcher.rule
+    return Process(identity.rank, local_rank, size, host_name(), os.getpid(), rule, **fields)
 
 
 def _first(numbers: Iterable[int | None]) -> int | None:
     return next((number for number in numbers if number is not None), None)
 
 
-def _starters(everything: list[_Said], environment: Mapping[str, str]) -> list[_Said]:
+def _starters(everything: list[_Identity], environment: Mapping[str, str]) -> list[_Identity]:
     """What those launchers say that are not known to have started another one."""
     if everything[0].launcher is _TORCHRUN:
         return everything[:1]
-    others = [one for one in everything if one.launcher not in (_SLURM, _BARE_RANK)]
-    own = _integer(environment, "SLURM_TASK_PID") == os.getpid()
+    others = [identity for identity in everything if identity.launcher not in (_SLURM, _BARE_RANK)]
+    srun_started_it = _integer(environment, "SLURM_TASK_PID") == os.getpid()
     slurms = [
-        one for one in everything if one.launcher is _SLURM and (own or _is_srun_with_pmi(one, others, environment))
+        identity
+        for identity in everything
+        if identity.launcher is _SLURM and (srun_started_it or _is_srun_with_pmi(identity, others, environment))
     ]
     return others + slurms
 
 
-def _is_srun_with_pmi(slurm: _Said, others: list[_Said], environment: Mapping[str, str]) -> bool:
+def _is_srun_with_pmi(slurm: _Identity, others: list[_Identity], environment: Mapping[str, str]) -> bool:
     """Whether srun has also set the others' variables (with its PMI plug-ins), seen from a shell in between.
 
     All state the same rank of the same size, and none of them is mpiexec, which states the local rank.
     """
     return "SLURM_STEP_NUM_TASKS" in environment and not any(
-        slurm.differs(one) or one.local_rank is not None for one in others
+        slurm.differs(other) or other.local_rank is not None for other in others
     )
 
 
@@ -311,13 +315,13 @@ def in_process_group(process: Process, rank: int, world_size: int) -> Process:
     """
     same = (rank, world_size) == (process.rank, process.world_size)
     if not same or process.disagreement:
-        alone = world_size == 1
+        is_single = world_size == 1
         spawned = process.rule == "single" or process.disagreement
         process = replace(
             process,
-            local_rank=0 if alone else None,
-            local_world_size=1 if alone else None,
-            node=0 if alone else None if spawned else process.node,
+            local_rank=0 if is_single else None,
+            local_world_size=1 if is_single else None,
+            node=0 if is_single else None if spawned else process.node,
             disagreement="",
         )
     return replace(process, rank=rank, world_size=world_size, rule="torch.distributed")

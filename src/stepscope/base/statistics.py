@@ -14,10 +14,10 @@ STABLE_BELOW = 0.02
 """Relative standard deviation below which a measurement counts as stable."""
 
 CONFIDENCE = 0.95
-_BESIDE = 2
+_NEIGHBOR_DISTANCE = 2
 """The numbers of neighbouring iterations differ by this at most."""
 
-_MOST_DEGREES = 1000.0
+_MAX_DEGREES = 1000.0
 """From here on one quantile of Student's distribution serves for all: a thousandth wider than the normal one's."""
 _STRIPS = 64
 
@@ -36,17 +36,17 @@ class Statistics:
     ci95_high: float | None
     stable: bool | None
 
-    def of_more(self, n: int, mean: float, squares: float, alike: float) -> Statistics:
+    def of_more(self, n: int, mean: float, squares: float, effective_n: float) -> Statistics:
         """Statistics of `n` times, two or more, with this median and these percentiles.
 
         Args:
             n: how many.
             mean: of all of them.
             squares: the mean of their squared deviations from it.
-            alike: how many equally weighted times would be as informative, from `tell_as_much`.
+            effective_n: how many equally weighted times would be as informative, from `effective_sample_size`.
         """
-        std = math.sqrt(squares * alike / (alike - 1))
-        half = student_t(alike - 1) * std / math.sqrt(alike)
+        std = math.sqrt(squares * effective_n / (effective_n - 1))
+        half = student_t(effective_n - 1) * std / math.sqrt(effective_n)
         return replace(
             self,
             n=n,
@@ -83,18 +83,18 @@ def student_t(degrees: float) -> float:
     """
     step = 10.0 ** (math.floor(math.log10(max(degrees, 1.0))) - 2)
     # Rounded down, which errs on the wide side: then many parts share few distinct values.
-    return _student_t(min(_MOST_DEGREES, math.floor(max(degrees, 1.0) / step + 1e-9) * step))
+    return _student_t(min(_MAX_DEGREES, math.floor(max(degrees, 1.0) / step + 1e-9) * step))
 
 
 @lru_cache(maxsize=4096)
 def _student_t(degrees: float) -> float:
     """Solves for the point by bisection. With t = √ν tan θ the density is a power of cos θ."""
-    whole = math.sqrt(math.pi) / 2
-    whole *= math.exp(math.lgamma(degrees / 2) - math.lgamma((degrees + 1) / 2))
+    full_area = math.sqrt(math.pi) / 2
+    full_area *= math.exp(math.lgamma(degrees / 2) - math.lgamma((degrees + 1) / 2))
     low, high = 1.9, 13.0
     for _halving in range(48):
         middle = (low + high) / 2
-        if _area(math.atan(middle / math.sqrt(degrees)), degrees - 1) < CONFIDENCE * whole:
+        if _area(math.atan(middle / math.sqrt(degrees)), degrees - 1) < CONFIDENCE * full_area:
             low = middle
         else:
             high = middle
@@ -121,17 +121,17 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
 
 
-def bounds(half: float, value: float) -> bool:
+def is_informative(half: float, value: float) -> bool:
     """Whether an interval, `half` to either side, says anything about a time or a rate: one that reaches 0 comes from
     too few or contradictory values, and no answer states it.
 
-    >>> bounds(4, 10), bounds(10, 10), bounds(0, 0)
+    >>> is_informative(4, 10), is_informative(10, 10), is_informative(0, 0)
     (True, False, True)
     """
     return half < abs(value) or not half
 
 
-def tell_as_much(weight: int, squares: int) -> float:
+def effective_sample_size(weight: int, squares: int) -> float:
     """How many equally weighted times would give as certain a mean, from the sum of weights and of their squares.
 
     L. Kish, "Survey Sampling", 1965.
@@ -155,7 +155,7 @@ def describe(values: Sequence[float], weights: Sequence[int] | None = None) -> S
     ordered = _Repeated(pairs)
     n = len(pairs)
     mean = math.fsum(value * weight for value, weight in pairs) / len(ordered)
-    found = Statistics(
+    statistics = Statistics(
         n=n,
         mean=mean,
         median=quantile(ordered, 0.5),
@@ -167,24 +167,24 @@ def describe(values: Sequence[float], weights: Sequence[int] | None = None) -> S
         stable=None,
     )
     if n == 1:
-        return found
+        return statistics
     squares = math.fsum(weight * (value - mean) ** 2 for value, weight in pairs) / len(ordered)
-    alike = tell_as_much(len(ordered), sum(weight * weight for _, weight in pairs))
-    return found.of_more(n, mean, squares, alike)
+    effective_n = effective_sample_size(len(ordered), sum(weight * weight for _, weight in pairs))
+    return statistics.of_more(n, mean, squares, effective_n)
 
 
-def describe_blocks(times: Sequence[int], stand_for: Sequence[int], together: Sequence[int]) -> Statistics | None:
+def describe_blocks(times: Sequence[int], weights: Sequence[int], block_sums: Sequence[int]) -> Statistics | None:
     """Statistics of times that each stand for several times of which only the sum is known: median and percentiles are
     of the times; mean, deviation and interval of the means of the blocks. None when there are none.
 
     >>> describe_blocks([1, 1, 1], [2, 2, 2], [2, 10, 6]).mean
     3.0
     """
-    timed = describe(times, stand_for)
-    found = describe([ns / n for ns, n in zip(together, stand_for, strict=True)], stand_for)
-    if timed is None or found is None:
+    timed = describe(times, weights)
+    of_blocks = describe([ns / n for ns, n in zip(block_sums, weights, strict=True)], weights)
+    if timed is None or of_blocks is None:
         return None
-    return replace(found, median=timed.median, p5=timed.p5, p95=timed.p95)
+    return replace(of_blocks, median=timed.median, p5=timed.p5, p95=timed.p95)
 
 
 class _Repeated(Sequence[float]):
@@ -239,11 +239,13 @@ def overhead(iterations: Sequence[tuple[int, bool, int]]) -> Overhead:
         near = [
             place
             for place in (index - 1, index + 1)
-            if 0 <= place < len(iterations) and iterations[place][1] and abs(iterations[place][0] - number) <= _BESIDE
+            if 0 <= place < len(iterations)
+            and iterations[place][1]
+            and abs(iterations[place][0] - number) <= _NEIGHBOR_DISTANCE
         ]
-        if near and (beside := near[0 if before else -1]) > used:
-            differences.append(float(iterations[beside][2] - time_ns))
-            before, used = not before, beside
+        if near and (neighbor := near[0 if before else -1]) > used:
+            differences.append(float(iterations[neighbor][2] - time_ns))
+            before, used = not before, neighbor
     differences.sort()
     interval = median_interval(differences)
     if interval is None:

@@ -48,7 +48,7 @@ def bandwidth_text(bytes_per_second: float | None) -> str:
     if bytes_per_second is None or math.isnan(bytes_per_second):
         return NOT_MEASURED
     magnitude = abs(bytes_per_second)
-    size, unit = next((one for one in _BANDWIDTHS if magnitude >= one[0] / 10), _BANDWIDTHS[-1])
+    size, unit = next((scale for scale in _BANDWIDTHS if magnitude >= scale[0] / 10), _BANDWIDTHS[-1])
     if not magnitude:
         size, unit = _BANDWIDTHS[0]
     return f"{_four_digits(bytes_per_second / size)} {unit}"

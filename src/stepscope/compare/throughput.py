@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from stepscope.analysis.job.throughput import NO_INTERVAL, Rate, rate_text, together
-from stepscope.base.statistics import bounds
+from stepscope.base.statistics import is_informative
 from stepscope.base.units import count_text, ratio_text, time_text
 
 _ALIKE = 1e-3
@@ -47,7 +47,7 @@ def _change(own: Rate, other: Rate, change: float) -> str:
     error = (
         math.inf if None in errors or len(errors) < 2 else math.hypot(*(error for error in errors if error is not None))
     )
-    if not bounds(error, 1.0):
+    if not is_informative(error, 1.0):
         return f"{signed}, {NO_INTERVAL}"
     # In logarithms, so that a rate and its inverse, the time of a sample, are judged alike.
     unclear = error >= abs(math.log1p(change))

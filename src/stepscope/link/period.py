@@ -34,7 +34,7 @@ _FEWEST = 3
 _ALIKE = 0.95
 """Content that each repeat must share with the typical one. Steps differ by a line of a log; embedding, head and
 sampling, which are between layers, are more than this of a layer."""
-_BESIDE = 1.1
+_EDGE_PERIODS = 1.1
 """The longest time before the first repeat (the end of a truncated step) and after the start of the last
 one, in lengths of a repeat."""
 _UNSEEN = 0.1
@@ -172,7 +172,7 @@ def _evenly_recurring(sequence: _Sequence, kind: int) -> list[int]:
     longest = np.maximum.reduceat(np.where(inner, gap, 0), first)
     shortest = np.minimum.reduceat(np.where(inner, gap, far), first)
     even = (count >= _FEWEST) & (shortest >= _ALIKE * _ALIKE * longest)
-    even &= (order[first] <= _BESIDE * longest) & (len(order) - last <= _BESIDE * longest)
+    even &= (order[first] <= _EDGE_PERIODS * longest) & (len(order) - last <= _EDGE_PERIODS * longest)
     even &= sequence.kind[order[first]] == kind
     if kind == _OPERATOR:
         even &= longest >= _LEAST_CONTENT

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from stepscope.base.environment import is_kept_variable
+from stepscope.base.environment import may_store_variable
 from stepscope.base.ranks import RANK_VARIABLES
 
 _loader: dict[str, Any] = {}
@@ -52,7 +52,7 @@ def settings(model: Any = None, *, in_forward: bool = False) -> dict[str, Any]:
     found["environment"] = {
         name: value
         for name, value in sorted(os.environ.items())
-        if is_kept_variable(name) and name not in RANK_VARIABLES
+        if may_store_variable(name) and name not in RANK_VARIABLES
     }
     return found
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from stepscope.base.quoting import one_line
-from stepscope.base.statistics import bounds
+from stepscope.base.statistics import is_informative
 from stepscope.base.text_cells import cells, left, right
 from stepscope.base.units import NOT_MEASURED, count_text, ratio_text, time_text
 from stepscope.compare.drivers import Row, drivers_of
@@ -118,7 +118,7 @@ def _half(row: Row) -> float | None:
     if (
         low is None
         or high is None
-        or not bounds(half := (high - low) / 2, max(row["before_ns"] or 0, row["after_ns"] or 0))
+        or not is_informative(half := (high - low) / 2, max(row["before_ns"] or 0, row["after_ns"] or 0))
     ):
         return None
     return float(half)

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from stepscope.base.quoting import one_line
-from stepscope.base.statistics import bounds
+from stepscope.base.statistics import is_informative
 from stepscope.base.units import count_text, plural, ratio_text, time_text
 from stepscope.query.text_grid import Line, wrapped
 
@@ -159,7 +159,7 @@ def _half_ratio(row: Row) -> float | None:
 
 
 def _is_bounded(row: Row) -> bool:
-    return bounds(_half_ratio(row) or 0.0, 1.0)
+    return is_informative(_half_ratio(row) or 0.0, 1.0)
 
 
 def _too_few(row: Row, what: str = "measurement") -> str:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from stepscope.api.trace import Trace
-from stepscope.base.allotted import processors
+from stepscope.base.cpu_quota import processors
 from stepscope.report.page_data import Helper, Report, Shown
 from stepscope.store.open import Store
 from stepscope.store.own_process import conversation, own_process, started

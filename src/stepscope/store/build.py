@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.base.allotted import workers
 from stepscope.base.chosen_numbers import check_known
+from stepscope.base.cpu_quota import workers
 from stepscope.base.errors import SourceError, StoreError, UsageError
 from stepscope.base.plugins import versions
 from stepscope.base.quoting import printable

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.base.allotted import memory_bytes
+from stepscope.base.cpu_quota import memory_bytes
 
 if TYPE_CHECKING:
     from stepscope.formats import runs

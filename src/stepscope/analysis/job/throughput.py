@@ -10,7 +10,7 @@ from typing import Any
 
 from stepscope.analysis.counted import COUNTED_STEPS
 from stepscope.analysis.job.phase_times import TOGETHER, beside_trace
-from stepscope.base.statistics import bounds, student_t
+from stepscope.base.statistics import is_informative, student_t
 from stepscope.base.units import count_text
 from stepscope.query.scope import Scope
 from stepscope.query.sound import damaged_ranks, without_ranks
@@ -160,7 +160,7 @@ def _value_text(rate: Rate) -> str:
 
 def _is_unsure(rate: Rate) -> bool:
     """Whether its steps differ too much for a meaningful interval."""
-    return rate.half_per_second is not None and not bounds(rate.half_per_second, rate.per_second)
+    return rate.half_per_second is not None and not is_informative(rate.half_per_second, rate.per_second)
 
 
 def _rounded(value: float) -> float:

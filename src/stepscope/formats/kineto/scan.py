@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fsspec.spec import AbstractFileSystem
 
-from stepscope.base.allotted import workers
+from stepscope.base.cpu_quota import workers
 from stepscope.formats.kineto.conform import conform
 from stepscope.formats.kineto.mend import Mended, mend
 from stepscope.formats.kineto.plan import (

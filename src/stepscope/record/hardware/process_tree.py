@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepscope.base.allotted import processors
+from stepscope.base.cpu_quota import processors
 
 _PROC = Path("/proc")
 _MOST_THREADS = 64

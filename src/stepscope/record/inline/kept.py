@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stepscope.base.statistics import Statistics, describe_blocks, tell_as_much
+from stepscope.base.statistics import Statistics, describe_blocks, effective_sample_size
 from stepscope.record.between import Between
 from stepscope.record.phases.history import History
 
@@ -57,7 +57,7 @@ class Sums:
         if found is None or self.n <= found.n:
             return found
         squares = max(self.weight * self.squares - self.total_ns**2, 0) / self.weight**2
-        alike = tell_as_much(self.weight, self.weights_squared)
+        alike = effective_sample_size(self.weight, self.weights_squared)
         return found.of_more(self.n, self.total_ns / self.weight, squares, alike)
 
 

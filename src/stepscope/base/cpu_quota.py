@@ -16,7 +16,7 @@ def processors() -> float:
         bound = len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
         bound = os.cpu_count() or 1
-    least = float(bound)
+    cpus = float(bound)
     for group in _groups("cpu"):
         # Microseconds of processors in each period; version 2 has both in one file, version 1 in two.
         for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
@@ -24,26 +24,26 @@ def processors() -> float:
                 text = " ".join((group / name).read_text(encoding="ascii") for name in names)
                 quota, period = map(int, text.split())  # "max" or -1 is no limit
                 if quota > 0:
-                    least = min(least, quota / period)
-    return least
+                    cpus = min(cpus, quota / period)
+    return cpus
 
 
-def workers(most: int) -> int:
-    """How many of `most` possible processes or threads work at a time: no more than there are processors for."""
-    return max(1, min(most, round(processors())))
+def workers(tasks: int) -> int:
+    """How many processes or threads to use for `tasks` independent tasks: at most one per processor."""
+    return max(1, min(tasks, round(processors())))
 
 
 def memory_bytes() -> int | None:
     """Memory that this process may use; None if the system does not state it."""
-    known = []
+    limits = []
     with suppress(ValueError, OSError, AttributeError):
-        known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     for group in _groups("memory"):
         # Of versions 2 and 1; without a limit they contain a word, or more than there is.
         for name in ("memory.max", "memory.limit_in_bytes"):
             with suppress(OSError, ValueError):
-                known.append(int((group / name).read_text(encoding="ascii")))
-    return min(known, default=None)
+                limits.append(int((group / name).read_text(encoding="ascii")))
+    return min(limits, default=None)
 
 
 def _groups(controller: str) -> Iterator[Path]:
