@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 from findings_page import findings_page
 from page_types import page_types_module
-from python_methods import ASKED, comparisons_module, methods_module
+from python_methods import comparisons_stub, methods_stub
 from work_page import work_page
 
 from stepscope.base.plugins import SWITCH
@@ -62,10 +62,8 @@ def all_pages() -> dict[Path, str]:
     of_one = tuple(question for question in questions if question.recordings == "one")
     of_several = tuple(question for question in questions if question.recordings != "one")
     pages = {
-        **{
-            SOURCE / "api" / f"{about.removesuffix('s')}_questions.py": methods_module(about, of_one) for about in ASKED
-        },
-        SOURCE / "api" / "comparisons.py": comparisons_module(of_several),
+        SOURCE / "api" / "question_methods.pyi": methods_stub(of_one),
+        SOURCE / "api" / "comparisons.pyi": comparisons_stub(of_several),
         ROOT / "web" / "src" / "questions.generated.ts": page_types_module(questions),
         docs / "index.md": index_page(questions),
         docs / "cli.md": cli_page(),

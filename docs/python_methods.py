@@ -1,74 +1,64 @@
-"""Makes the Python methods of an open recording, and the functions that compare recordings, from declarations."""
+"""Makes the type stubs of a trace's methods, and of the functions that compare recordings, from declarations."""
 
 from __future__ import annotations
 
-import builtins
 import textwrap
 
+from stepscope.api.comparisons import SOURCES
+from stepscope.api.question_methods import docstring
 from stepscope.query.declare import About, Parameter, Question
 
-WIDTH = 120
 PYTHON_TYPES = {"int": "int", "float": "float", "text": "str", "bool": "bool"}
+SOURCE_TYPES = {"before": "Source", "after": "Source", "sources": "Sequence[Source]"}
 ASKED: dict[About, str] = {"events": "AskedOfEvents", "time": "AskedOfTime", "recording": "AskedOfRecording"}
 """Further arguments of questions, by what the questions are about, the most arguments first."""
-SOURCES = {
-    "two": (
-        ("before", "Source", "a folder, file, store, open trace or result of `parse_result`"),
-        ("after", "Source", "the recording to compare with `before`, made in the same way"),
-    ),
-    "several": (
-        (
-            "sources",
-            "Sequence[Source]",
-            "a folder, file, store, open trace or result of `parse_result` for each recording",
-        ),
-    ),
-}
+WIDTH = 120
 
 
-def comparisons_module(questions: tuple[Question, ...]) -> str:
-    functions = "\n\n".join(function(question) for question in questions)
-    return f'''"""One function per question that compares recordings. Made by docs/generate.py from the declarations;
-do not edit.
-"""
+def methods_stub(questions: tuple[Question, ...]) -> str:
+    methods = [
+        textwrap.indent(function(question, {"self": ""}, {}, ASKED[widest(question)]), "    ") for question in questions
+    ]
+    return f'''"""One method per question. Made by docs/generate.py from the declarations; do not edit."""
 
-from __future__ import annotations
+from typing import Any, Literal
+
+from typing_extensions import Unpack
+
+from stepscope.api.asked import {", ".join(sorted(ASKED.values()))}
+from stepscope.query.table import Table
+
+class QuestionMethods:
+    """The questions about one recording as typed methods.
+
+    Raises:
+        UsageError: a rank, step, column or choice does not exist.
+    """
+
+    def ask(self, question: str, **asked: Any) -> Table:
+        """Asks a question by its name."""
+
+{chr(10).join(methods)}'''
+
+
+def comparisons_stub(questions: tuple[Question, ...]) -> str:
+    functions = []
+    for question in questions:
+        sources = SOURCES[question.recordings]
+        positional = {name: f": {SOURCE_TYPES[name]}" for name in sources}
+        functions.append(function(question, positional, sources, "AskedOfSeveral"))
+    return f'''"""One function per question that compares recordings. Made by docs/generate.py; do not edit."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from stepscope.api.several import Source, ask_of_several
+from typing_extensions import Unpack
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from stepscope.api.asked import AskedOfSeveral
+from stepscope.api.several import Source
+from stepscope.query.table import Table
 
-    from stepscope.api.asked import AskedOfSeveral
-    from stepscope.query.table import Table
-
-
-{functions}'''
-
-
-def function(question: Question) -> str:
-    sources = SOURCES[question.recordings]
-    given = [name for name, _, _ in sources]
-    listed = f"({', '.join(given)})" if len(given) > 1 else given[0]
-    lines = [
-        *signature_lines(question, [f"{name}: {kind}" for name, kind, _ in sources], "AskedOfSeveral"),
-        f'    """{question.asks}',
-        "",
-        "    Also takes the arguments of `AskedOfSeveral`.",
-        "",
-        *argument_lines([(name, words) for name, _, words in sources], question),
-        *column_lines(question),
-        "",
-        "    Raises:",
-        "        SourceError: a source cannot be read, or nothing can be compared.",
-        "        UsageError: a column or choice does not exist, or the number of names is wrong.",
-        '    """',
-        *call_lines("ask_of_several", question, [listed]),
-    ]
-    return "".join(f"{line}\n" for line in lines)
+{chr(10).join(functions)}'''
 
 
 def widest(question: Question) -> About:
@@ -77,110 +67,15 @@ def widest(question: Question) -> About:
     return next(about for about in ASKED if about in forms)
 
 
-def methods_module(about: About, questions: tuple[Question, ...]) -> str:
-    own = [question for question in questions if widest(question) == about]
-    asked, name = ASKED[about], f"{about.removesuffix('s').capitalize()}Questions"
-    typing = "TYPE_CHECKING" + ", Literal" * any(p.choices for q in own for p in q.parameters)
-    return f'''"""One method per question about {about}. Made by docs/generate.py from the declarations; do not edit."""
-
-from __future__ import annotations
-
-from typing import {typing}
-
-from stepscope.api.asked import Asks
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from stepscope.api.asked import {asked}
-    from stepscope.query.table import Table
-
-
-class {name}(Asks):
-    """The questions about {about} as typed methods. `Trace` answers them.
-
-    Every method also takes the arguments of `{asked}`.
-
-    Raises:
-        UsageError: a rank, step, column or choice does not exist.
-    """
-
-{chr(10).join(method(question, asked) for question in own)}'''
-
-
-def method(question: Question, asked: str) -> str:
-    lines = [
-        *signature_lines(question, ["self"], asked, indent=4),
-        f'    """{question.asks}',
-        "",
-        *argument_lines([], question),
-        *column_lines(question),
-        '    """',
-        *call_lines("self.ask", question, [], indent=4),
-    ]
-    return "".join(f"    {line}".rstrip() + "\n" for line in lines)
-
-
-def signature_lines(question: Question, positional: list[str], asked: str, *, indent: int = 0) -> list[str]:
-    """A function's signature, broken into lines as the formatter does."""
+def function(question: Question, positional: dict[str, str], sources: dict[str, str], asked: str) -> str:
     own = [python_parameter(p) for p in question.parameters]
-    given = [*positional, *(["*"] if own else []), *own, f"**asked: Unpack[{asked}]"]
-    room = WIDTH - indent
-    if not any(map(shadowing, own)):
-        one = f"def {question.method}({', '.join(given)}) -> Table:"
-        if len(one) <= room:
-            return [one]
-        if len(inside := f"    {', '.join(given)}") <= room:
-            return [f"def {question.method}(", inside, ") -> Table:"]
-    lines = [line for text in given for line in parameter_lines(text, room)]
-    return [f"def {question.method}(", *lines, ") -> Table:"]
-
-
-def parameter_lines(text: str, room: int) -> list[str]:
-    """A parameter on its own line; many choices on one line each, as the formatter does."""
-    line = f"    {text},{shadowing(text)}"
-    head, opened, rest = text.partition("Literal[")
-    if len(line) <= room or not opened:
-        return [line]
-    choices, default = rest.split("]")
-    if len(inside := f"        {choices}") <= room:
-        return [f"    {head}{opened}", inside, f"    ]{default},"]
-    return [f"    {head}{opened}", *(f"        {choice}," for choice in choices.split(", ")), f"    ]{default},"]
-
-
-def argument_lines(positional: list[tuple[str, str]], question: Question) -> list[str]:
-    meanings = [*positional, *((p.name, p.meaning) for p in question.parameters)]
-    if not meanings:
-        return []
-    lines = [line for name, words in meanings for line in wrapped(f"{name}: {words}.", " " * 8, " " * 12)]
-    return ["    Args:", *lines, ""]
-
-
-def column_lines(question: Question) -> list[str]:
-    named = f"Columns: {', '.join(column.name for column in question.columns)}."
-    return wrapped(named, " " * 4, " " * 4)
-
-
-def call_lines(called: str, question: Question, positional: list[str], *, indent: int = 0) -> list[str]:
-    """The call that answers, broken into lines as the formatter does."""
-    passed = [f"{p.name}={p.name}" for p in question.parameters]
-    arguments = [quoted(question.name), *positional, *passed, "**asked"]
-    line = f"    return {called}({', '.join(arguments)})"
-    if len(line) <= WIDTH - indent:
-        return [line]
-    inside = [f"        {', '.join(arguments)}"]
-    if len(inside[0]) > WIDTH - indent:
-        inside = [f"        {argument}," for argument in arguments]
-    return [f"    return {called}(", *inside, "    )"]
-
-
-def shadowing(signature: str) -> str:
-    """A lint exception for an option that is named like a builtin: `all`."""
-    return "  # noqa: A002" if hasattr(builtins, signature.partition(":")[0]) else ""
-
-
-def wrapped(text: str, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH - 4, initial_indent=first, subsequent_indent=rest)
+    given = [name + kind for name, kind in positional.items()]
+    given += [*(["*"] if own else []), *own, f"**asked: Unpack[{asked}]"]
+    signature = f"def {question.method}({', '.join(given)}) -> Table:"
+    if len(signature) > WIDTH - 4:
+        signature = "\n".join([f"def {question.method}(", *(f"    {one}," for one in given), ") -> Table:"])
+    doc = textwrap.indent(docstring(question, sources), "    ")
+    return f'{signature}\n    """{doc.lstrip()}    """\n'
 
 
 def python_parameter(parameter: Parameter) -> str:
@@ -189,10 +84,8 @@ def python_parameter(parameter: Parameter) -> str:
         kind = f"Literal[{', '.join(map(quoted, parameter.choices))}]"
     if parameter.default is None:
         kind += " | None"
-    default = quoted(parameter.default)
-    return f"{parameter.name}: {kind} = {default}"
+    return f"{parameter.name}: {kind} = {quoted(parameter.default)}"
 
 
 def quoted(value: object) -> str:
-    """A literal as the formatter writes it."""
     return f'"{value}"' if isinstance(value, str) else repr(value)

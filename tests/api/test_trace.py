@@ -1,3 +1,4 @@
+import ast
 import errno
 import gzip
 import inspect
@@ -40,16 +41,25 @@ def test_questions_are_methods(store):
     assert trace.sources(top=1, columns=["path"]).rows() == [{"path": "a.json"}]
 
 
-def test_every_question_is_a_method_with_its_parameters():
+def stub(name):
+    """The functions of a generated stub, by name."""
+    text = (Path(stepscope.__file__).parent / "api" / f"{name}.pyi").read_text()
+    return {node.name: node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_question_is_a_method_with_its_parameters(store):
+    trace, typed = Trace(store), stub("question_methods")
     for question in every():
         if question.recordings != "one":
-            assert not hasattr(Trace, question.method)
+            assert not hasattr(trace, question.method)
             continue
-        parameters = inspect.signature(getattr(Trace, question.method)).parameters
+        method = getattr(trace, question.method)
         own = {p.name: p.default for p in question.parameters}
-        assert {name: parameters[name].default for name in own} == own
-        assert set(parameters) == {"self", *own, "asked"}
-        asked = ASKED[parameters["asked"].annotation]
+        assert {name: p.default for name, p in inspect.signature(method).parameters.items() if name in own} == own
+        assert question.asks in method.__doc__
+        assert question.method in dir(trace)
+        assert {one.arg for one in typed[question.method].args.kwonlyargs} == set(own)
+        asked = ASKED[ast.unparse(typed[question.method].args.kwarg.annotation)]
         filters = {name for names in filters_of(question).values() for name in names}
         assert set(asked.__annotations__) == {"top", "columns", "sort", "rank", "step", *filters}
 
@@ -62,6 +72,8 @@ def test_every_question_that_compares_is_a_function_with_its_parameters():
         own = {p.name: p.default for p in question.parameters}
         assert {name: parameters[name].default for name in own} == own
         assert set(parameters) <= {"before", "after", "sources", *own, "asked"}
+        typed = stub("comparisons")[question.method].args
+        assert [one.arg for one in (*typed.args, *typed.kwonlyargs)] == list(parameters)[:-1]
     common = {"names", "job", "capture", "top", "columns", "sort", "name", "under", "window"}
     assert set(AskedOfSeveral.__annotations__) == common | {"cache", "strict", "progress"}
 

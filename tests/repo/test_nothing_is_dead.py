@@ -1,7 +1,6 @@
 """What `src` defines, `src` uses: what only tests call is dead, or belongs to the tests."""
 
 import ast
-import re
 from pathlib import Path
 
 from tests.repo.sources import nodes
@@ -29,9 +28,9 @@ CALLED_BY_OTHERS = {
 
 def test_functions_and_classes_are_used_outside_the_tests():
     defined, used = {}, set()
-    for path in PACKAGE.rglob("*.py"):
+    for path in (*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")):
         for node in nodes(path):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and path.suffix == ".py":
                 # A decorator may keep it in a list of its own: questions, rules, checks, commands.
                 if not node.decorator_list and not node.name.startswith("__"):
                     defined[node.name] = f"{path.relative_to(PACKAGE)}:{node.lineno}"
@@ -41,7 +40,6 @@ def test_functions_and_classes_are_used_outside_the_tests():
                 used.add(node.attr)
             elif isinstance(node, ast.alias):
                 used.add(node.name)
-    generated = {name for name, place in defined.items() if re.match(r"api/\w+_questions\.py", place)}
-    dead = {name: defined[name] for name in defined.keys() - used - CALLED_BY_OTHERS - generated}
+    dead = {name: defined[name] for name in defined.keys() - used - CALLED_BY_OTHERS}
     assert dead == {}
     assert defined.keys() - used >= CALLED_BY_OTHERS

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from stepscope.query.table import Table
     from stepscope.store.progress import Progress
 
 Captures = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -81,11 +79,3 @@ class AskedOfSeveral(Shown, total=False):
     cache: bool
     strict: bool
     progress: Progress | None
-
-
-class Asks(ABC):
-    """Base of the classes that have a method per question."""
-
-    @abstractmethod
-    def ask(self, question: str, **asked: Any) -> Table:
-        """Asks a question by its name."""

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from stepscope.api.asked import Captures
-from stepscope.api.event_questions import EventQuestions
-from stepscope.api.recording_questions import RecordingQuestions
-from stepscope.api.time_questions import TimeQuestions
+from stepscope.api.question_methods import QuestionMethods
 from stepscope.base.chosen_numbers import check_known, numbers_of, wrong_argument
 from stepscope.base.errors import StoreError, UsageError
 from stepscope.base.known_names import check_name
@@ -26,7 +24,7 @@ from stepscope.query.jobs import joined, several_jobs, without_job
 from stepscope.query.part import EVERYTHING, Part, part
 from stepscope.query.scope import Scope
 from stepscope.query.table import Table
-from stepscope.questions import every, find, of_one_recording
+from stepscope.questions import find, of_one_recording
 from stepscope.store.jobs import KeptJob, kept_jobs
 from stepscope.store.manifest import given_path, is_store
 from stepscope.store.open import Store
@@ -51,7 +49,7 @@ _LACKING = ("unknown-rank", "unknown-step", "named-nothing", "nothing-in-window"
 """Errors of a job without ranks, steps or events that another job may have."""
 
 
-class Trace(EventQuestions, TimeQuestions, RecordingQuestions):
+class Trace(QuestionMethods):
     """An open recording: one method per question, and `sql` for everything else. `stepscope.open` makes one.
 
     Questions of plug-ins are methods, too: `trace.queue()` is `trace.ask("queue")`.
@@ -140,22 +138,6 @@ class Trace(EventQuestions, TimeQuestions, RecordingQuestions):
             sort=sort,
             **parameters,
         )
-
-    if not TYPE_CHECKING:  # for type checkers, a plug-in's question is only `ask("name")`
-
-        def __getattr__(self, name: str) -> Callable[..., Table]:
-            if name.startswith("_"):
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            try:
-                asked = of_one_recording(find(name))
-            except UsageError as error:
-                raise AttributeError(f"{error.message}; {error.hint}", name=name) from None
-            return partial(self.ask, asked.name)
-
-    def __dir__(self) -> list[str]:
-        """Its attributes, including the questions of plug-ins."""
-        asked = {question.method for question in every() if question.recordings == "one"}
-        return sorted(asked.union(super().__dir__()))
 
     def sql(
         self,

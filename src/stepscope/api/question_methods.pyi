@@ -1,0 +1,670 @@
+"""One method per question. Made by docs/generate.py from the declarations; do not edit."""
+
+from typing import Any, Literal
+
+from typing_extensions import Unpack
+
+from stepscope.api.asked import AskedOfEvents, AskedOfRecording, AskedOfTime
+from stepscope.query.table import Table
+
+class QuestionMethods:
+    """The questions about one recording as typed methods.
+
+    Raises:
+        UsageError: a rank, step, column or choice does not exist.
+    """
+
+    def ask(self, question: str, **asked: Any) -> Table:
+        """Asks a question by its name."""
+
+    def summary(self, **asked: Unpack[AskedOfRecording]) -> Table:
+        """Where does the step time go, and what should I look at next?
+
+        Columns: section, item, rank, time_ns, share_ratio, count, severity, text.
+        """
+
+    def steps(self, *, by: Literal["step", "mean"] = "step", **asked: Unpack[AskedOfTime]) -> Table:
+        """Where did the time of each training step go?
+
+        Args:
+            by: `step` for a row a step, `mean` for the mean over the steps of a recording that count.
+
+        Columns: rank, span, step, steps, start_ns, kernel_ns, memcpy_ns, memset_ns, communication_ns, runtime_ns,
+        dataloader_ns, cpu_exec_ns, other_ns, total_ns, complete, counted, left_out.
+        """
+
+    def device_time(self, *, by: Literal["device", "step"] = "device", **asked: Unpack[AskedOfTime]) -> Table:
+        """How much of each device's time was computation, exposed communication, exposed copies or idle?
+
+        Args:
+            by: `device` for a row a device, `step` for a row a device and step.
+
+        Columns: rank, span, device, step, span_ns, computation_ns, communication_ns, exposed_communication_ns, copy_ns,
+        exposed_copy_ns, busy_ns, idle_ns, events, unlinked_ns, unlinked_ratio.
+        """
+
+    def gpu_summary(self, *, by: Literal["name", "operation"] = "name", **asked: Unpack[AskedOfEvents]) -> Table:
+        """How long did kernels, copies and fills take, in one table as nvprof and nsys stats have it?
+
+        Args:
+            by: what a row is: a name, or an operation.
+
+        Columns: name, operation, count, total_ns, share_ratio, mean_ns, median_ns, min_ns, max_ns, std_ns.
+        """
+
+    def api_summary(self, **asked: Unpack[AskedOfEvents]) -> Table:
+        """How long did each call to the device's runtime and driver take on the host?
+
+        Columns: name, api, count, total_ns, share_ratio, mean_ns, median_ns, min_ns, max_ns, std_ns.
+        """
+
+    def gpu_trace(self, **asked: Unpack[AskedOfEvents]) -> Table:
+        """What ran on the devices, one kernel, copy or fill after the other, and with which launch shape?
+
+        Columns: rank, start_ns, dur_ns, name, kind, grid, block, registers_per_thread, shared_memory_bytes,
+        static_shared_memory_bytes, dynamic_shared_memory_bytes, bytes, bandwidth_bytes_per_s, source_memory,
+        destination_memory, device, device_name, context, stream, correlation, operator, step.
+        """
+
+    def operators(
+        self,
+        *,
+        by: Literal["name", "shape", "arguments", "stack"] = "name",
+        **asked: Unpack[AskedOfEvents],
+    ) -> Table:
+        """Which operators take the time?
+
+        Args:
+            by: what to tell apart: name, name and input shapes, name and all that is recorded of the inputs, or name and
+                call stack.
+
+        Columns: name, input_dims, input_types, input_strides, input_values, frame, call_stack, calls, device_self_ns,
+        device_share_ratio, device_total_ns, device_events, host_self_ns, host_share_ratio, host_total_ns, host_mean_ns,
+        first_delay_ns, last_delay_ns, tensor_core_eligible, tensor_core_ratio, library.
+        """
+
+    def kernels(
+        self,
+        *,
+        by: Literal["name", "properties", "stack", "source", "graph"] = "name",
+        **asked: Unpack[AskedOfEvents],
+    ) -> Table:
+        """Which kernels does the device spend its time on?
+
+        Args:
+            by: what to tell apart: name; name, launch properties and operator; name, operator and call stack; name and
+                generated code; or node of CUDA graph.
+
+        Columns: name, kind, graph_id, graph_node_id, grid, block, registers_per_thread, shared_memory_bytes, priority,
+        source_file, backend, launch_options, compiled_graph, program_lines, program_modules, operator, frame, call_stack,
+        count, total_ns, share_ratio, mean_ns, median_ns, min_ns, max_ns, std_ns, blocks_per_sm, occupancy_ratio,
+        occupancy_limit, tensor_core_eligible_ratio, tensor_core_used, library, fused_operators, fused_communication.
+        """
+
+    def durations(
+        self,
+        *,
+        by: Literal["operator", "annotation", "runtime", "device", "step"] = "operator",
+        called: str | None = None,
+        **asked: Unpack[AskedOfEvents],
+    ) -> Table:
+        """How long do the single calls, kernels or steps of a name take: how many take how long?
+
+        Args:
+            by: of what: operators on the host; named ranges; calls to the device's runtime and driver; kernels, copies and
+                fills; or steps.
+            called: only what is called exactly this.
+
+        Columns: name, from_ns, to_ns, count, count_share_ratio, total_ns, share_ratio, rank, start_ns, dur_ns.
+        """
+
+    def short_kernels(
+        self,
+        *,
+        by: Literal["kernel", "histogram"] = "kernel",
+        below_ns: int = 10000,
+        bins: int = 10,
+        **asked: Unpack[AskedOfEvents],
+    ) -> Table:
+        """Which kernels run for a few microseconds only, how many are there, and how long do they take?
+
+        Args:
+            by: a row a `kernel` and operator, or a `histogram` of the durations of all short kernels.
+            below_ns: kernels that run for less than this are short (ns).
+            bins: bins of the histogram, equally wide.
+
+        Columns: name, operator, from_ns, to_ns, count, count_ratio, total_ns, share_ratio, mean_ns, min_ns, max_ns.
+        """
+
+    def modules(self, *, depth: int | None = None, **asked: Unpack[AskedOfEvents]) -> Table:
+        """Which parts of the model take the time, forward and backward?
+
+        Args:
+            depth: deepest level to list: 0 lists only the model.
+
+        Columns: name, path, class, compiled, depth, parent_path, calls, device_total_ns, share_ratio, device_self_ns,
+        forward_device_ns, backward_device_ns, host_total_ns, host_self_ns, forward_host_ns, backward_host_ns.
+        """
+
+    def call_tree(
+        self,
+        *,
+        by: Literal["top-down", "bottom-up", "thread"] = "top-down",
+        most: int = 1000,
+        **asked: Unpack[AskedOfEvents],
+    ) -> Table:
+        """Which calls does the time go to, and what leads to them?
+
+        Args:
+            by: how calls are put together: from the outermost call down (top-down), from each function to its callers
+                (bottom-up), or top-down for each thread.
+            most: how many rows are listed at most: those with most time.
+
+        Columns: name, kind, depth, id, parent, calls, host_total_ns, host_share_ratio, host_self_ns, device_total_ns,
+        device_share_ratio, device_self_ns.
+        """
+
+    def copies(self, *, by: Literal["direction", "size"] = "direction", **asked: Unpack[AskedOfEvents]) -> Table:
+        """What is copied and filled on the device, and how fast?
+
+        Args:
+            by: what to tell apart: direction and host memory, or these and the size.
+
+        Columns: direction, memory_kind, from_bytes, below_bytes, pageable, count, bytes, total_ns, share_ratio, mean_ns,
+        min_ns, max_ns, bandwidth_bytes_per_s, min_bandwidth_bytes_per_s, max_bandwidth_bytes_per_s.
+        """
+
+    def launches(self, *, by: Literal["kernel", "call", "rank"] = "kernel", **asked: Unpack[AskedOfEvents]) -> Table:
+        """How long do launch calls, queueing and kernels take, and which launches stand out?
+
+        Args:
+            by: a row a `kernel` name, a launch `call` name, or a `rank`.
+
+        Columns: rank, name, call, kernels, launches, api_ns, api_mean_ns, api_median_ns, queued, queue_ns, queue_mean_ns,
+        queue_median_ns, kernel_ns, kernel_mean_ns, kernel_median_ns, total_ns, total_mean_ns, total_median_ns,
+        short_kernels, slow_calls, late_starts, unlinked.
+        """
+
+    def idle(self, *, kernel_wait_ns: int = 30000, **asked: Unpack[AskedOfTime]) -> Table:
+        """When was each device and stream idle, and why?
+
+        Args:
+            kernel_wait_ns: a gap shorter than this is the device's own delay between two pieces of work (ns).
+
+        Columns: rank, span, device, stream, cause, host, frame, gaps, idle_ns, share_ratio, max_gap_ns.
+        """
+
+    def queue(
+        self,
+        *,
+        by: Literal["stream", "step", "time"] = "stream",
+        limit: int = 1024,
+        **asked: Unpack[AskedOfTime],
+    ) -> Table:
+        """How much work was queued ahead on each stream, and for how long was the queue empty?
+
+        Args:
+            by: `stream` for a row a stream, `step` for one a step, `time` for at most 100 pieces of time.
+            limit: launches outstanding on a stream at which a further launch call waits.
+
+        Columns: rank, span, device, stream, step, start_ns, window_ns, started, unlinked, mean_queued, max_queued,
+        max_launches, blocked_ns, queued_ns, running_ns, starved_ns, empty_ratio.
+        """
+
+    def critical_path(
+        self,
+        *,
+        by: Literal["kind", "name", "operator", "module", "rank", "step", "piece"] = "kind",
+        **asked: Unpack[AskedOfRecording],
+    ) -> Table:
+        """Which chain of work and waits decided how long the steps took?
+
+        Args:
+            by: what a row is: a kind of work, a name, an operator, a module, a rank, a step, or a piece of the path.
+
+        Columns: span, step, rank, start_ns, kind, class, name, operator, module, pieces, path_ns, step_ns, share_ratio,
+        largest, largest_part_ns, host_ns, input_ns, launch_ns, computation_ns, transfer_ns, communication_ns, waiting_ns,
+        copy_ns, synchronization_ns, idle_ns, total_ns.
+        """
+
+    def what_if(self, *, faster: str = "", without: str = "", **asked: Unpack[AskedOfRecording]) -> Table:
+        """How long would a step take if something were faster, or were not there?
+
+        Args:
+            faster: classes or name patterns of kernels and how many times as fast they would be: GEMM=2,*softmax*=1.5; by
+                default each class is tried.
+            without: communication, input, launch or straggler, separated by commas; by default each is tried.
+
+        Columns: span, change, step_ns, saved_ns, saved_ratio, at_least_ns, at_most_ns.
+        """
+
+    def synchronizations(self, **asked: Unpack[AskedOfEvents]) -> Table:
+        """Which streams waited for which, and how often did the host wait for the device?
+
+        Columns: rank, device, kind, waits, stream, on_stream, count, total_ns, mean_ns, max_ns.
+        """
+
+    def utilization(self, *, by: Literal["device", "step", "time"] = "device", **asked: Unpack[AskedOfTime]) -> Table:
+        """How much of the time did kernels run, and how much of the device did they fill?
+
+        Args:
+            by: `device` for a row a device, `step` for one a step, `time` for at most 100 pieces of time.
+
+        Columns: rank, span, device, step, start_ns, window_ns, kernel_ns, utilization_ratio, sm_efficiency_ratio,
+        occupancy_ratio, described_ratio.
+        """
+
+    def rank_overview(self, **asked: Unpack[AskedOfTime]) -> Table:
+        """How do the ranks compare: step time, computation, exposed communication, copies and idle time?
+
+        Columns: rank, steps, step_ns, span_ns, computation_ns, computation_ratio, exposed_communication_ns,
+        exposed_communication_ratio, exposed_copy_ns, exposed_copy_ratio, idle_ns, idle_ratio, utilization_ratio,
+        waiting_ns, waiting_ratio, stage, bubble_ns, bubble_ratio, differs, host.
+        """
+
+    def rank_map(
+        self,
+        *,
+        measure: Literal["step", "computation", "exposed-communication", "communication", "exposed-copies", "copies", "idle", "kernels", "waiting", "bubble"] = "step",
+        **asked: Unpack[AskedOfTime],
+    ) -> Table:
+        """How does one measure differ over ranks and steps?
+
+        Args:
+            measure: what is shown of each step: its length, parts of `rank-overview`, communication or copies hidden or
+                not, the time in which a kernel ran, that of waiting for other ranks in collectives, or the bubble, in which
+                it waited for other stages of its pipeline.
+
+        Columns: rank, span, step, value_ns, share_ratio, counted.
+        """
+
+    def stragglers(
+        self,
+        *,
+        by: Literal["rank", "step", "cause", "collective"] = "rank",
+        **asked: Unpack[AskedOfTime],
+    ) -> Table:
+        """Which ranks do the others wait for in collectives, and why are these late?
+
+        Args:
+            by: a row a rank; a rank and step; a rank and cause; or a collective.
+
+        Columns: rank, step, cause, start_ns, operation, group, message_bytes, late, last, last_ratio, waited_by_others_ns,
+        charged_ns, late_ns, step_ratio, share_ratio, longest_ns, longest_rank, waited_ns, why, input_ns, computation_ns,
+        copies_ns, communication_ns, garbage_collection_ns, compilation_ns, host_ns, profiler_ns, not_recorded_ns,
+        before_ns.
+        """
+
+    def drift(self, *, of: Literal["kernel", "operator", "step"] = "kernel", **asked: Unpack[AskedOfEvents]) -> Table:
+        """Do kernels, operators or steps take longer and longer over the recording?
+
+        Args:
+            of: what is looked at.
+
+        Columns: rank, name, trend, change_ratio, low_ratio, high_ratio, median_ns, p95_ns, first_ns, last_ns, events,
+        outliers, total_ns, steps.
+        """
+
+    def communication(
+        self,
+        *,
+        by: Literal["operation", "size", "group", "parallelism", "module", "rank", "step"] = "operation",
+        **asked: Unpack[AskedOfEvents],
+    ) -> Table:
+        """What do the ranks communicate, how long do they wait for it, and how fast is it?
+
+        Args:
+            by: what a row is: collectives alike in this.
+
+        Columns: module, rank, step, operation, parallelism, told_by, group, description, ranks, group_size, dtype,
+        message_bytes, library, reach, calls, measured, total_ns, mean_ns, exposed_ns, exposed_ratio, wait_ns, transfer_ns,
+        moved_bytes, algorithm_bytes_per_s, bus_bytes_per_s, bandwidth_over.
+        """
+
+    def overlap(self, *, by: Literal["device", "step", "kernel"] = "device", **asked: Unpack[AskedOfTime]) -> Table:
+        """How much communication is hidden under computation, and which kernels does it slow?
+
+        Args:
+            by: `device` for a row a device, `step` for a row a device and step, `kernel` for a row a kernel that ran both
+                beside communication and without.
+
+        Columns: rank, span, device, step, communication_ns, hidden_ns, exposed_ns, overlap_ratio, computation_ns,
+        beside_ratio, name, operator, grid, block, input_dims, beside, alone, alone_mean_ns, beside_mean_ns, slower_ratio,
+        slower_low_ratio, slower_high_ratio, longer_ns.
+        """
+
+    def kernel_types(self, *, by: Literal["all", "device", "step"] = "all", **asked: Unpack[AskedOfTime]) -> Table:
+        """How long did computation, communication and copies run alone, and how long at once?
+
+        Args:
+            by: `all` for all devices together, `device` for each, `step` for each device and step.
+
+        Columns: rank, span, device, step, types, time_ns, span_ratio, busy_ratio.
+        """
+
+    def all_to_all(self, *, by: Literal["pair", "rank", "exchange"] = "pair", **asked: Unpack[AskedOfEvents]) -> Table:
+        """How much did each rank send to each other in all-to-all exchanges, and how evenly?
+
+        Args:
+            by: `pair` for a row a sender and receiver, `rank` for a row a rank, `exchange` for a row an exchange.
+
+        Columns: group, rank, source, destination, calls, bytes, share_ratio, sent_bytes, sent_over_mean, received_bytes,
+        received_over_mean, start_ns, ranks, total_bytes, most_over_mean, most_on_rank.
+        """
+
+    def classes(self, *, by: Literal["class", "module"] = "class", **asked: Unpack[AskedOfEvents]) -> Table:
+        """Which kinds of work take the device's time?
+
+        Args:
+            by: what a row is: a class of work, or a module's work of a class.
+
+        Columns: module, class, count, device_ns, share_ratio, forward_ns, backward_ns, main_kernel.
+        """
+
+    def roofline(
+        self,
+        *,
+        by: Literal["operator", "kernel", "module"] = "operator",
+        limits: Literal["datasheet", "measured"] = "datasheet",
+        causal: Literal["masked", "full"] = "masked",
+        measured: bool = False,
+        **asked: Unpack[AskedOfEvents],
+    ) -> Table:
+        """How close did each operator and kernel run to what the device can do?
+
+        Args:
+            by: what a row is: an operator with its input shapes, a kernel, or a module.
+            limits: peaks to compare with: data sheets (and your own file), or what `stepscope calibrate` measured.
+            causal: pairs that causal attention is counted for: those that its mask allows, or all of them.
+            measured: add what hardware counters counted: operations, and bytes of L1, L2 and device memory.
+
+        Columns: name, input_dims, input_types, dtype, count, device_ns, share_ratio, bound, attainable_ratio,
+        attainable_ns, flops, moved_bytes, intensity, flop_per_s, bytes_per_s, peak_flop_per_s, peak_bytes_per_s,
+        counted_ratio, device_name, counted_flops, counted_dram_bytes, counted_l2_bytes, counted_l1_bytes, measured_ratio,
+        flops_of_model, bytes_of_model, note.
+        """
+
+    def efficiency(
+        self,
+        *,
+        by: Literal["step", "module"] = "step",
+        limits: Literal["datasheet", "measured"] = "datasheet",
+        causal: Literal["masked", "full"] = "masked",
+        **asked: Unpack[AskedOfEvents],
+    ) -> Table:
+        """What fraction of the device's peak did the model's arithmetic reach?
+
+        Args:
+            by: what a row is: a step, or a module with all below it.
+            limits: peaks to compare with: data sheets (and your own file), or what `stepscope calibrate` measured.
+            causal: pairs that causal attention is counted for: those that its mask allows, or all of them.
+
+        Columns: rank, span, device, step, module, time_ns, device_ns, mfu_ratio, attainable_ratio, coverage_ratio, finding,
+        flops, matrix_flops, flop_per_s, dtype, peak_flop_per_s, device_name, uncounted.
+        """
+
+    def tensor_cores(
+        self,
+        *,
+        by: Literal["device", "operator", "kernel"] = "device",
+        **asked: Unpack[AskedOfEvents],
+    ) -> Table:
+        """Which work could run on tensor cores, which does, and why does the rest not?
+
+        Args:
+            by: what a row is: a device, an eligible operator with its shapes, or one of their kernels.
+
+        Columns: rank, device, device_name, operator, input_dims, kernel, kernel_ns, share_ratio, eligible_ns,
+        eligible_ratio, used_ns, used_ratio, unknown_ns, generation, dtype, why_not, slowed_by.
+        """
+
+    def priorities(
+        self,
+        *,
+        limits: Literal["datasheet", "measured"] = "datasheet",
+        causal: Literal["masked", "full"] = "masked",
+        **asked: Unpack[AskedOfEvents],
+    ) -> Table:
+        """Which kernels are most worth making faster?
+
+        Args:
+            limits: peaks to compare with: data sheets (and your own file), or what `stepscope calibrate` measured.
+            causal: pairs that causal attention is counted for: those that its mask allows, or all of them.
+
+        Columns: priority, kernel, class, operator, count, device_ns, share_ratio, occupancy_ratio, attainable_ratio, bound,
+        saving_ns, limiter, limiter_ratio, basis.
+        """
+
+    def prof(self, **asked: Unpack[AskedOfEvents]) -> Table:
+        """What launched each kernel, with what shapes, and how much work did it do?
+
+        Columns: rank, idx, seq, altseq, tid, layer, trace, dir, sub, mod, op, kernel, params, sil, tc, device, stream,
+        grid, block, flops, bytes.
+        """
+
+    def annotations(
+        self,
+        *,
+        by: Literal["name", "path"] = "name",
+        all: bool = False,
+        **asked: Unpack[AskedOfEvents],
+    ) -> Table:
+        """What do the named ranges cost on host and device?
+
+        Args:
+            by: what a row is: a name, or a path through the ranges around it.
+            all: also the ranges that mark the steps.
+
+        Columns: name, domain, category, path, depth, calls, host_total_ns, host_exclusive_ns, host_self_ns, host_mean_ns,
+        device_busy_ns, device_total_ns, projected_ns, device_events.
+        """
+
+    def hotspots(
+        self,
+        *,
+        by: Literal["function", "library", "line", "thread", "top-down", "bottom-up"] = "function",
+        least_ratio: float = 0.001,
+        **asked: Unpack[AskedOfRecording],
+    ) -> Table:
+        """In which functions of the host does the time go, and who calls them?
+
+        Args:
+            by: what a row is: a `function`, a `library`, a source `line`, a `thread`, or a place in a tree: `top-down`
+                below what called it, `bottom-up` below what it called.
+            least_ratio: leave out what has less than this part of everything, with all that is below it in a tree.
+
+        Columns: function, clock, library, file, line, rank, pid, tid, self_ns, self_ratio, total_ns, total_ratio,
+        self_samples, total_samples, instructions, cpi, depth, node, parent.
+        """
+
+    def onednn(
+        self,
+        *,
+        by: Literal["primitive", "implementation", "shape"] = "primitive",
+        limits: Literal["datasheet", "measured"] = "datasheet",
+        processor: str | None = None,
+        **asked: Unpack[AskedOfRecording],
+    ) -> Table:
+        """Which primitives of oneDNN took how long, in which implementation, and how fast were they?
+
+        Args:
+            by: what a row is: a `primitive` and direction, its `implementation`, or each `shape` that ran.
+            limits: peaks to compare with: data sheets (and your own file), or what `stepscope calibrate` measured.
+            processor: name of the processor, whose peak is compared with; the log does not say it.
+
+        Columns: primitive, propagation, implementation, engine, types, attributes, auxiliary, shape, executions, total_ns,
+        share_ratio, mean_ns, min_ns, max_ns, flops, flop_per_s, peak_flop_per_s, peak_ratio, creations, created_ns.
+        """
+
+    def snapshot(self, **asked: Unpack[AskedOfRecording]) -> Table:
+        """What did the run do with the host, on one page: processors, threads, memory, files, arithmetic?
+
+        Columns: aspect, metric, value, unit, text, least, most, ranks, share_ratio, share_of, target, source, judged, next,
+        advice, report.
+        """
+
+    def host_metrics(
+        self,
+        *,
+        metric: str | None = None,
+        subject: str | None = None,
+        **asked: Unpack[AskedOfRecording],
+    ) -> Table:
+        """What does each metric of VTune, APS, perf stat and the recorder say of the host, under its own name?
+
+        Args:
+            metric: only metrics with this in their names, whatever the case.
+            subject: only what has this in its name, whatever the case.
+
+        Columns: rank, report, of, subject, metric, value, unit, text, host, share_ratio, share_of, advice, confirmed.
+        """
+
+    def device_metrics(
+        self,
+        *,
+        by: Literal["metric", "step", "time"] = "metric",
+        **asked: Unpack[AskedOfTime],
+    ) -> Table:
+        """How busy were multiprocessors, tensor cores, memory and links in samples of the hardware?
+
+        Args:
+            by: `metric` for a row a metric, `step` for one a step, too, `time` for at most 100 pieces of time.
+
+        Columns: rank, span, device, step, start_ns, window_ns, metric, unit, samples, mean, min, max.
+        """
+
+    def counters(self, **asked: Unpack[AskedOfTime]) -> Table:
+        """What did each counter measure of each kernel, or over time, under its own name?
+
+        Columns: name, pid, counter, samples, total, mean, min, max.
+        """
+
+    def metrics(self, *, by: Literal["kernel", "metric"] = "kernel", **asked: Unpack[AskedOfRecording]) -> Table:
+        """What do hardware counters say of each kernel, and what limits it?
+
+        Args:
+            by: what a row is: a kernel with what limits it, or one metric of a kernel.
+
+        Columns: kernel, grid, block, operator, count, device_ns, share_ratio, measured, limiter, limiter_ratio, verdict,
+        compute_ratio, memory_ratio, l1_ratio, l2_ratio, dram_ratio, occupancy_ratio, theoretical_ratio, occupancy_limit,
+        ipc, tensor_ratio, load_ratio, store_ratio, stall, joined_by, metric, value, unit, meaning, measured_as, ncu,
+        nvprof.
+        """
+
+    def memory(
+        self,
+        *,
+        by: Literal["device", "category", "operator", "module", "stack", "step", "pool", "oom"] = "device",
+        at_ns: int | None = None,
+        **asked: Unpack[AskedOfTime],
+    ) -> Table:
+        """How much memory was allocated, when was that most, and what was it for?
+
+        Args:
+            by: what a row is about: a device; a part of what is alive at the moment, by what it is for, or by what
+                allocated it; a step; a pool of the allocator; or a time that the device had too little.
+            at_ns: the moment whose memory is shared out (ns since the run's start); by default that of the peak.
+
+        Columns: rank, span, kind, device, source, at_ns, step, category, operator, module, stack, pool, private_pool,
+        stream, segments, requested_bytes, device_free_bytes, peak_bytes, bytes, share_ratio, allocations, allocated_bytes,
+        pending_bytes, reserved_bytes, device_bytes, free_bytes, largest_free_bytes, rounding_bytes, unused_ratio,
+        start_bytes, end_bytes, growth_bytes, made, made_bytes, kept_bytes, peak_reserved_bytes, out_of_memory.
+        """
+
+    def memory_curve(self, *, points: int = 400, **asked: Unpack[AskedOfTime]) -> Table:
+        """How did allocated and reserved memory change over time?
+
+        Args:
+            points: rows of a device at most; 0 for a row an event.
+
+        Columns: rank, span, kind, device, time_ns, step, allocated_bytes, reserved_bytes, parameters_bytes,
+        gradients_bytes, optimizer_state_bytes, activations_bytes, temporaries_bytes, unknown_bytes, events.
+        """
+
+    def allocations(
+        self,
+        *,
+        at_ns: int | None = None,
+        at_peak: bool = False,
+        operator: str | None = None,
+        category: str | None = None,
+        **asked: Unpack[AskedOfTime],
+    ) -> Table:
+        """Which allocations were made, for what, and how long did each live?
+
+        Args:
+            at_ns: only what is alive at this moment (ns since the run's start); by default all that is alive at some moment
+                of what is asked for.
+            at_peak: only what is alive when most is allocated.
+            operator: only those that this operator made.
+            category: only those that are for this.
+
+        Columns: rank, span, kind, device, bytes, made_ns, released_ns, lifetime_ns, category, operator, module, made_step,
+        released_step, stack, address.
+        """
+
+    def inline(self, *, by: Literal["rank", "label"] = "rank", **asked: Unpack[AskedOfRecording]) -> Table:
+        """How long do the measured events of an iteration take, and how sure is that?
+
+        Args:
+            by: each rank by itself, or the average and the maximum over ranks.
+
+        Columns: label, rank, ranks, n, alike, average_ns, max_ns, slowest_rank, mean_ns, median_ns, std_ns,
+        relative_std_ratio, p5_ns, p95_ns, ci95_low_ns, ci95_high_ns, stable, start_offset_ns, share_ratio, ran_on,
+        start_index, end_index, inside, longer_than, occurrence, device, stream, clock, overhead_ratio, overhead_low_ratio,
+        overhead_high_ratio, armed_every, models, complete_after, iterations, kind, span.
+        """
+
+    def phases(
+        self,
+        *,
+        by: Literal["phase", "step", "window", "verdict"] = "phase",
+        **asked: Unpack[AskedOfRecording],
+    ) -> Table:
+        """Which phase of the step takes the time, over the entire run?
+
+        Args:
+            by: a row for each phase, kept step, or window of 20 in the run; or what holds the run back.
+
+        Columns: kind, rank, ranks, phase, step, steps, mean_ns, late_ns, share_ratio, median_ns, p95_ns, largest_ns,
+        device_mean_ns, over_fastest_ratio, total_ns, over_median_ratio, memory_bytes, peak_bytes, reserved_bytes,
+        input_wait_ns, forward_ns, backward_ns, optimizer_ns, residual_ns, host_to_device_ns, peak_of, first_batch_ns,
+        verdict, evidence, next_step, span.
+        """
+
+    def throughput(self, *, by: Literal["run", "rank"] = "run", **asked: Unpack[AskedOfRecording]) -> Table:
+        """How many samples or tokens per second does the job get through?
+
+        Args:
+            by: all ranks together, or each by itself.
+
+        Columns: name, rank, ranks, steps, per_step, step_ns, per_second, ci95_low_per_second, ci95_high_per_second.
+        """
+
+    def findings(self, *, id: str | None = None, **asked: Unpack[AskedOfRecording]) -> Table:
+        """What is worth changing, and what would it save?
+
+        Args:
+            id: only the findings of one rule.
+
+        Columns: id, severity, title, saving_high_ns, saving_low_ns, saving_share_ratio, saving_job_ns, per, confidence,
+        advice, trade_off, metric, value, unit, rank, step, window_start_ns, window_end_ns, evidence, query, failing_checks.
+        """
+
+    def checks(self, *, all: bool = False, **asked: Unpack[AskedOfRecording]) -> Table:
+        """Can the recording be trusted?
+
+        Args:
+            all: also what is in order, each check and file for itself.
+
+        Columns: severity, check, rank, span, count, explanation, affects, path, events_kept, events_repaired,
+        events_dropped, damage_offset, damage.
+        """
+
+    def sources(self, **asked: Unpack[AskedOfRecording]) -> Table:
+        """Which files were read, how many events were kept, repaired or dropped, and which files were left out?
+
+        Columns: path, left_out, rank, rank_rule, span, events_kept, events_repaired, events_dropped, truncated,
+        damage_offset, damage, bytes, format, tool, tool_version, unknown_categories, unknown_fields, clock_rule,
+        clock_offset_ns, clock_drift_ppb, clock_uncertainty_ns, clock_matches.
+        """
