@@ -207,7 +207,7 @@ def test_python_frames_hold_the_operators_that_they_call(diff: Any) -> None:
 
 def test_own_threads_beside_the_job_are_left_out_and_counted(diff: Any, answer: Any) -> None:
     """A thread of ours waits; a hook of ours within the job's own thread is the job's time."""
-    ours = "stepscope/record/job/at_term.py(180): _notice"
+    ours = "stepscope/record/job/at_end.py(180): _notice"
     stacks = (("_bootstrap", "_bootstrap_inner", "run", ours, "recvmsg"), ("_bootstrap", "run", "a.py(3): train", ours))
     events, at = [], 0
     for thread, stack in enumerate(stacks):
@@ -236,7 +236,7 @@ def test_own_threads_beside_the_job_are_left_out_and_counted(diff: Any, answer: 
 def test_samples_of_own_threads_beside_the_job_are_left_out_and_counted(answer: Any) -> None:
     """One of ours waits; a hook of ours within a thread that the job has started is the job's time."""
     started = "threading.py(9): run;threading.py(8): _bootstrap_inner;threading.py(7): _bootstrap;libc.so!clone"
-    ours = "stepscope/record/job/at_term.py(180): _notice"
+    ours = "stepscope/record/job/at_end.py(180): _notice"
     stacks = (f"libc.so!recvmsg;{ours};{started}", f"{ours};a.py(3): train;{started}", started)
     rows = {
         "thread": [{"thread": at, "tid": str(at)} for at in range(3)],

@@ -41,7 +41,7 @@ def test_a_job_that_leaves_past_its_exit_handlers_has_the_trace_until_then(
         left.append((status, (tmp_path / "job-0-of-1.json.gz").exists()))
 
     monkeypatch.setattr(os, "_exit", leave)
-    monkeypatch.setattr("stepscope.record.job.ending._told", {})
+    monkeypatch.setattr("stepscope.record.job.exit_reason._reason", {})
     model = make_model()
     with trace(tmp_path, name="job", model=model) as tracer:
 

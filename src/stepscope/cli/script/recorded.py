@@ -17,7 +17,7 @@ from stepscope.cli.script.end import Interrupted, exit_code, show_traceback
 from stepscope.cli.script.files import RecordedFiles
 from stepscope.cli.terminal.say import say
 from stepscope.cli.terminal.streams import as_python_has_them, reporting
-from stepscope.record.job.at_term import AtTerm
+from stepscope.record.job.at_end import AtEnd
 
 if TYPE_CHECKING:
     from stepscope.record.recording import Recording
@@ -61,7 +61,7 @@ class RecordedScript:
         path = sys.path[:]
         as_python_has_them()
         SCRIPTS_OWN.clear()
-        leaving = AtTerm(lambda: self.files.name_alone() if self._is_reported() else None, reports=True)
+        leaving = AtEnd(report=lambda: self.files.name_alone() if self._is_reported() else None)
         try:
             code, written = self._ran(interrupted)
         finally:
@@ -105,7 +105,7 @@ class RecordedScript:
     def _take_outlived(self, end: Callable[[], list[Path]]) -> None:
         self._outlived = end
 
-    def _end_late(self, leaving: AtTerm) -> None:
+    def _end_late(self, leaving: AtEnd) -> None:
         with reporting():
             if self._outlived is not None:
                 self._outlived()

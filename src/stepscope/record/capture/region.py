@@ -8,18 +8,18 @@ from functools import partial
 
 from stepscope.base.captured_steps import SIGNAL_VARIABLE, SIGNALS
 from stepscope.record.capture.signals import Signal, signal_called, stop_after_device
-from stepscope.record.job.at_exit import AtExit
+from stepscope.record.job.at_end import AtEnd
 from stepscope.record.trouble import warn_once
 
 
 class Capture:
     """The profiler records between `start` and `stop`, or inside `with`."""
 
-    __slots__ = ("_at_exit", "_signal")
+    __slots__ = ("_at_end", "_signal")
 
     def __init__(self, signal: Signal | None) -> None:
         self._signal = signal
-        self._at_exit: AtExit | None = None
+        self._at_end: AtEnd | None = None
 
     def __enter__(self) -> Capture:
         self.start()
@@ -30,17 +30,17 @@ class Capture:
 
     def start(self) -> None:
         """Starts the profiler's recording; does nothing if it is recording, or no profiler waits for a signal."""
-        if self._signal is None or self._at_exit is not None:
+        if self._signal is None or self._at_end is not None:
             return
-        self._at_exit = AtExit(self.stop)
+        self._at_end = AtEnd(stop=self.stop)
         self._send(self._signal.start)
 
     def stop(self) -> None:
         """Stops the profiler's recording; also done when the process ends."""
-        if self._at_exit is None:
+        if self._at_end is None:
             return
-        self._at_exit.cancel()
-        self._at_exit = None
+        self._at_end.cancel()
+        self._at_end = None
         if self._signal is not None:
             self._send(partial(stop_after_device, self._signal))
 

@@ -15,7 +15,7 @@ from typing import Any
 from stepscope.base.ranks import Process
 from stepscope.base.statistics import Statistics, describe, describe_blocks, overhead
 from stepscope.record.inline.events import Event, Measured
-from stepscope.record.job.ending import Ending
+from stepscope.record.job.exit_reason import ExitReason
 from stepscope.record.phases.phases import COLUMNS, PHASES, STANDS_FOR_NS, Phases
 from stepscope.record.plan import Entry
 from stepscope.record.targets.copies import Copied
@@ -127,7 +127,7 @@ def inline_document(
     started_epoch_ns: int,
     *,
     settings: Mapping[str, Any] | None = None,
-    ended: Ending | None = None,
+    ended: ExitReason | None = None,
 ) -> dict[str, Any]:
     """The inline measurements as `<host>.<rank>.prof.json` holds them; `ended` as in `phases_document`."""
     timeline: dict[str, dict[str, list[dict[str, Any]]]] = {}
@@ -186,7 +186,7 @@ def phases_document(
     stacks: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     samples: bool = True,
-    ended: Ending | None = None,
+    ended: ExitReason | None = None,
 ) -> dict[str, Any]:
     """Every step's phases, as `<host>.<rank>.phases.json` holds them.
 

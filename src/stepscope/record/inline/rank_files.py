@@ -10,7 +10,7 @@ from stepscope.base.ranks import Process
 from stepscope.record.hardware.sampler import HardwareSampler
 from stepscope.record.inline.documents import file_name, inline_document, phases_document
 from stepscope.record.inline.events import Measured
-from stepscope.record.job.ending import Ending
+from stepscope.record.job.exit_reason import ExitReason
 from stepscope.record.output import Background, keep_json
 from stepscope.record.phases.communication import ddp_timing
 from stepscope.record.phases.phases import Phases
@@ -35,7 +35,7 @@ class RankFiles:
         self.out = out
         self._phases = phases
         self.written: list[Path] = []
-        self.ended: Ending | None = None
+        self.ended: ExitReason | None = None
         """How the job ended; None while it is not known to have ended."""
         self.background = Background("stepscope-writer", guard)
         self._started_epoch_ns = time.time_ns()

@@ -18,9 +18,8 @@ from stepscope.record.compiling import capturing_check
 from stepscope.record.inline.rank_files import RankFiles
 from stepscope.record.inline.recorder import Recorder
 from stepscope.record.inline.shared_plan import SharedPlan
-from stepscope.record.job.at_exit import AtExit
-from stepscope.record.job.at_term import AtTerm
-from stepscope.record.job.ending import ending, handled, told
+from stepscope.record.job.at_end import AtEnd
+from stepscope.record.job.exit_reason import closing_reason, exit_reason, handled_exception
 from stepscope.record.job.trained_model import FoundModel, TrainedModel
 from stepscope.record.output import warn_unusable
 from stepscope.record.phases.listeners import PhaseListeners
@@ -92,15 +91,14 @@ class Session(Recording):
         """When the last iteration ended, if the next did not follow at once."""
         self._ask_ddp_at = _ASK_DDP_FIRST
         self._pid = os.getpid()
-        self._survived = handled()
+        self._survived = handled_exception()
         self._started = time.monotonic()
         self._save_at = self._started + _FIRST_SAVE_SECONDS
         self._recorder_over = False
         self._reads_left = 100
         self._said_stop = False
         self._successor: Session | None = None
-        self._at_exit = AtExit(self.stop)
-        self._at_term = AtTerm(self._save_at_term)
+        self._at_end = AtEnd(stop=self.stop, save=self._save_at_end)
 
     @property
     def successor(self) -> Session | None:
@@ -162,7 +160,7 @@ class Session(Recording):
             if found is not None:
                 self._listen(found)
             self._iterations += 1
-            self._survived = handled()
+            self._survived = handled_exception()
             self._in_iteration = True
             self._values = {}
             if self._phases is not None and self._phases.times(self._iterations, fresh=fresh):
@@ -355,10 +353,9 @@ class Session(Recording):
         if self.stopped or os.getpid() != self._pid:
             return self.written
         self.stopped = True
-        self._at_exit.cancel()
-        self._at_term.cancel()
+        self._at_end.cancel()
         try:
-            self._files.ended = ending(self._survived)
+            self._files.ended = closing_reason(self._survived)
             self.abandon()
             self._take_out()
             self._files.ask_settings(None, in_forward=False)
@@ -434,12 +431,12 @@ class Session(Recording):
             summary = self._phases_document(self._phases, samples=False)
             files.background.run(lambda: files.write_phases(summary))
 
-    def _save_at_term(self) -> None:
+    def _save_at_end(self) -> None:
         """On SIGTERM, perhaps within a step: writes what there is and changes nothing in the job."""
         if self.stopped or os.getpid() != self._pid:
             return
         recorder, phases = self._recorder, self._phases
-        self._files.ended = told()
+        self._files.ended = exit_reason()
         if recorder is not None and not self._recorder_over and recorder.events:
             self._files.write_inline(recorder.measured())
         if phases is not None and phases.steps:

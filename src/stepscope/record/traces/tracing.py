@@ -12,6 +12,7 @@ background, in temporary space, and the file gets its name when it is complete.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import threading
@@ -23,9 +24,8 @@ from typing import Any
 from stepscope.base.chosen_ranks import chosen, may_be_chosen
 from stepscope.base.folders import from_anywhere
 from stepscope.record import annotate
-from stepscope.record.job.at_exit import AtExit
-from stepscope.record.job.at_term import PATIENCE_SECONDS, AtTerm
-from stepscope.record.job.ending import Ending, ending, handled, told
+from stepscope.record.job.at_end import PATIENCE_SECONDS, AtEnd
+from stepscope.record.job.exit_reason import ExitReason, closing_reason, exit_reason, handled_exception
 from stepscope.record.job.loop import LoopFinder
 from stepscope.record.job.trained_model import ModelSearch
 from stepscope.record.output import Background, warn_unusable
@@ -122,12 +122,11 @@ class Tracer(EveryStep):
         self._values: dict[str, dict[int, float]] = {}
         self._skip_cycle: int | None = None
         self._pid = os.getpid()
-        self._survived = handled()
-        self._at_exit: AtExit | None = None
-        self._at_term: AtTerm | None = None
+        self._survived = handled_exception()
+        self._at_end: AtEnd | None = None
         self._thread = 0
         self._of_thread = threading.local()
-        self._asked_to_end: Ending | None = None
+        self._asked_to_end: ExitReason | None = None
         self._thread_ended_it = threading.Event()
         self._over = self._waited = False
         self._batches = LoopFinder(self, steps=False)
@@ -160,7 +159,7 @@ class Tracer(EveryStep):
         """Starts with the first step; a lead-in replaces the first waiting step, which is never recorded."""
         try:
             warn_unusable(self.out)
-            self._survived = handled()
+            self._survived = handled_exception()
             self._cycles = Cycles(**self._settings)
             self._started_epoch_s = time.time()
             if not may_be_chosen(self._ranks, self._who.process()):
@@ -168,8 +167,8 @@ class Tracer(EveryStep):
                 return
             if os.environ.get("NSYS_PROFILING_SESSION_ID"):
                 raise RuntimeError("Nsight Systems already records this process, and only one of the two can")
-            self._at_exit = AtExit(self.stop)
-            self._at_term = AtTerm(lambda: self._background.wait(PATIENCE_SECONDS), leaving=self._cut_off)
+            wait = functools.partial(self._background.wait, PATIENCE_SECONDS)
+            self._at_end = AtEnd(stop=self.stop, save=wait, leave=self._cut_off)
             annotate.take_values(self.takes)
             self._one = OneProfiler(self._give_way)
             self._one.install()
@@ -191,7 +190,7 @@ class Tracer(EveryStep):
         if self.guard.error is not None:
             self._give_up(self.guard.error)
             return
-        self._survived = handled()
+        self._survived = handled_exception()
         try:
             self._leave_step()
             if self._asked_to_end is not None:
@@ -217,7 +216,7 @@ class Tracer(EveryStep):
         if not self._over:
             try:
                 self._warn_of_nothing()
-                self._end_cycle(ending(self._survived))
+                self._end_cycle(closing_reason(self._survived))
             except Exception as error:
                 self._give_up(error)
             self._finish()
@@ -348,7 +347,7 @@ class Tracer(EveryStep):
             f"record come after wait={cycles.wait} and warmup={cycles.warmup}"
         )
 
-    def _end_cycle(self, ended: Ending | None = None) -> None:
+    def _end_cycle(self, ended: ExitReason | None = None) -> None:
         if self._profiling is not None and threading.get_ident() != self._thread:
             self._have_thread_end(self._profiling, ended)
             return
@@ -387,7 +386,7 @@ class Tracer(EveryStep):
         elif self._skip_cycle is None and not self.guard.tripped:
             warn_once(f"no trace: the job ended within step {self._number}, the first to be recorded")
 
-    def _have_thread_end(self, profiling: Profiling, ended: Ending | None) -> None:
+    def _have_thread_end(self, profiling: Profiling, ended: ExitReason | None) -> None:
         """Lets the training thread end the trace at its next step, because torch crashes if another thread stops it."""
         self._asked_to_end = ended or {}
         patience = max(_NEXT_STEPS * self._longest_seconds, _NEXT_STEP_SECONDS)
@@ -409,7 +408,7 @@ class Tracer(EveryStep):
     def _cut_off(self) -> None:
         """Ends the trace when the process exits by `os._exit` or SIGTERM."""
         if not self._over:
-            self._end_cycle(told())
+            self._end_cycle(exit_reason())
 
     def _keep(self, path: Path | None) -> None:
         if path is not None:
@@ -446,12 +445,9 @@ class Tracer(EveryStep):
     def _forget_exit(self) -> None:
         if self._background.busy:
             return
-        if self._at_exit is not None:
-            self._at_exit.cancel()
-            self._at_exit = None
-        if self._at_term is not None:
-            self._at_term.cancel()
-            self._at_term = None
+        if self._at_end is not None:
+            self._at_end.cancel()
+            self._at_end = None
 
 
 class _EndOfThread:

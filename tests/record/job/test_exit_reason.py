@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.processes import python
 
-from stepscope.record.job.ending import ending, handled, told
+from stepscope.record.job.exit_reason import closing_reason, exit_reason, handled_exception
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,8 @@ def test_what_is_on_its_way_while_a_recording_is_closed_ends_it(raised: Any, how
     try:
         raise raised
     except BaseException:
-        assert ending() == how
-    assert (ending(), told()) == ({}, None)
+        assert closing_reason() == how
+    assert (closing_reason(), exit_reason()) == ({}, None)
 
 
 def test_an_exception_from_which_steps_went_on_ends_nothing() -> None:
@@ -38,12 +38,12 @@ def test_an_exception_from_which_steps_went_on_ends_nothing() -> None:
     try:
         raise ImportError
     except ImportError:
-        survived = handled()
-        assert ending(survived) == {}
+        survived = handled_exception()
+        assert closing_reason(survived) == {}
         try:
             raise ValueError
         except ValueError:
-            assert ending(survived) == {"exception": "ValueError"}
+            assert closing_reason(survived) == {"exception": "ValueError"}
 
 
 def test_an_error_that_python_printed_and_went_on_from_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,12 +52,10 @@ def test_an_error_that_python_printed_and_went_on_from_ends_nothing(monkeypatch:
         raise ValueError
     except ValueError as error:
         monkeypatch.setattr(sys, "last_value", error, raising=False)
-    assert ending() == {}
+    assert closing_reason() == {}
 
 
-AT_EXIT = (
-    "import atexit, sys\nfrom stepscope.record.job.ending import ending\natexit.register(lambda: print(ending()))\n"
-)
+AT_EXIT = "import atexit, sys\nfrom stepscope.record.job.exit_reason import closing_reason\natexit.register(lambda: print(closing_reason()))\n"
 
 
 @pytest.mark.parametrize(
