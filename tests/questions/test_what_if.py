@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.questions.test_critical_path import ONE_STREAM, kernel, matched, over_gloo
 
-from stepscope.analysis.dependencies import followed
+from stepscope.analysis.dependencies import paths
 from stepscope.analysis.dependencies.graph import build
 from stepscope.base.errors import UsageError
 from stepscope.query.ask import ask_within
@@ -151,7 +151,7 @@ def test_what_was_asked_for_while_the_loop_waited_already_is_not_its_own_time(an
 
 def test_a_report_makes_the_graph_once(make_store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    monkeypatch.setattr(followed, "build", lambda *asked: made.append(asked) or build(*asked))
+    monkeypatch.setattr(paths, "build", lambda *asked: made.append(asked) or build(*asked))
     with Scope(make_store(matched())) as scope:
         for name in ("critical-path", "what-if"):
             ask_within(find(name), scope)

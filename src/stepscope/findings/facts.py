@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from stepscope.analysis.counted import counted_steps
 from stepscope.analysis.overview import Times, measure_times
-from stepscope.analysis.ranks.straggler import late_in_collectives, recorded_lateness
+from stepscope.analysis.ranks.straggler import late_in_collectives, recorded_skew
 from stepscope.analysis.recording import WORK, every_step, rank_batches
 from stepscope.analysis.steps.breakdown import PARTS, WAITING
 from stepscope.analysis.steps.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
@@ -23,7 +23,7 @@ from stepscope.query.sound import ranks_text as ranks_text  # how rules name ran
 if TYPE_CHECKING:
     from stepscope.analysis.kernels.measured import MeasuredKernel
     from stepscope.analysis.memory.replay import Memory
-    from stepscope.analysis.ranks.lateness import Lateness
+    from stepscope.analysis.ranks.skew import RankSkew
     from stepscope.analysis.ranks.straggler import Straggler
     from stepscope.analysis.steps.gaps import Gaps
     from stepscope.findings.groups import Group
@@ -83,13 +83,13 @@ class Facts(Recorded):
         return measure_times(self.scope)
 
     @cached_property
-    def lateness(self) -> Lateness | None:
+    def lateness(self) -> RankSkew | None:
         """Which ranks the others wait for in collectives that were matched over ranks; None if none was."""
         if not self.matched_over_ranks:
             return None
-        from stepscope.analysis.ranks.lateness import find_lateness
+        from stepscope.analysis.ranks.skew import find_skew
 
-        return find_lateness(self.scope)
+        return find_skew(self.scope)
 
     @cached_property
     def late(self) -> Straggler | None:
@@ -104,7 +104,7 @@ class Facts(Recorded):
         `straggling-rank`, not communication. 0 if phases are the source, whose times already exclude it."""
         if self.late is None or self.lateness is None:
             return 0.0
-        charged = recorded_lateness(self.lateness)
+        charged = recorded_skew(self.lateness)
         return self._in_the_mean(sum(charged[rank] for rank in self.late.ranks))
 
     @cached_property
@@ -112,7 +112,7 @@ class Facts(Recorded):
         """How long ranks stand still for what late ones did before their recordings start, in a mean step (ns)."""
         if self.lateness is None:
             return 0.0
-        from stepscope.analysis.ranks.lateness import CAUSES
+        from stepscope.analysis.ranks.skew import CAUSES
 
         before = self.lateness.charged_ns[:, CAUSES.index("before the recording")].sum()
         return self._in_the_mean(self.lateness.per_step(float(before)))

@@ -11,7 +11,7 @@ from stepscope.query.rows import answer_dicts, noted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.ranks.collectives import Alike
+    from stepscope.analysis.ranks.collectives import CollectiveGroup
     from stepscope.query.scope import Scope
 
 _KEYS = (
@@ -99,10 +99,10 @@ def communication(scope: Scope, by: str = "operation") -> pa.Table:
     `--by module` is the module in which it was launched; FSDP gathers ahead, so parameters of the next
     module are gathered in the one before it. What a window cuts counts in proportion to the remaining time.
     """
-    from stepscope.analysis.ranks.collectives import alike, summed
+    from stepscope.analysis.ranks.collectives import group_collectives, summed
 
     keys = _FORMS[by]
-    found = alike(scope)
+    found = group_collectives(scope)
     rows = []
     for key, own in grouped(found, lambda one: tuple(_value(one, name) for name in keys)).items():
         sums = summed(own)
@@ -118,19 +118,19 @@ def communication(scope: Scope, by: str = "operation") -> pa.Table:
 _SAID = {"group": "group_name", "description": "group_description", "ranks": "group_ranks", "message_bytes": "bytes"}
 
 
-def _value(one: Alike, name: str) -> Any:
+def _value(one: CollectiveGroup, name: str) -> Any:
     if name == "parallelism":
         return one.serves.kind
     return one.serves.rule if name == "told_by" else one.row[_SAID.get(name, name)]
 
 
-def _ratio(exposed_ns: int | None, own: list[Alike]) -> float | None:
+def _ratio(exposed_ns: int | None, own: list[CollectiveGroup]) -> float | None:
     """Exposed time over duration, for those whose exposed time is known."""
     known = sum(one.row["total_ns"] for one in own if one.row["exposed_ns"] is not None)
     return exposed_ns / known if exposed_ns is not None and known else None
 
 
-def _note(scope: Scope, found: list[Alike]) -> str:
+def _note(scope: Scope, found: list[CollectiveGroup]) -> str:
     """Says what the recording lacks for a part of the answer, and what is not counted."""
     from stepscope.base.units import time_text
     from stepscope.formats.communication import communicating

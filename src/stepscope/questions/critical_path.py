@@ -111,14 +111,14 @@ def critical_path(scope: Scope, by: str = "kind") -> pa.Table:
     it weighs edges by recorded time, and needs `cuda_sync`. The path and its name come from Yang and Miller, "Critical
     Path Analysis for the Execution of Parallel and Distributed Programs" (ICDCS 1988).
     """
-    from stepscope.analysis.dependencies.followed import graphs_of, lacks, paths_of
+    from stepscope.analysis.dependencies.paths import graphs_of, lacks, paths_of
 
     graphs, paths = graphs_of(scope), paths_of(scope)
     note = lacks(graphs, "time in communication includes waiting for other ranks")
     if by == "piece" and paths:
         return noted(_each(paths), note)
     rows = [
-        row for graph, pieces in zip(graphs, paths, strict=True) for row in _rows(pieces, by, len(graph.stretch.steps))
+        row for graph, pieces in zip(graphs, paths, strict=True) for row in _rows(pieces, by, len(graph.window.steps))
     ]
     return noted(answer_dicts(_COLUMNS, rows, _FORMS[by]), note)
 

@@ -12,7 +12,7 @@ from stepscope.query.script import script_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.ranks.lateness import Lateness
+    from stepscope.analysis.ranks.skew import RankSkew
     from stepscope.query.scope import Scope
 
 _OF_CAUSES = (
@@ -120,9 +120,9 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
     Holistic Trace Analysis takes the start of one kind of kernel, by its name; TraceLens adds up waits by the
     order of collectives, without clocks, and shows neither their origin nor their cause.
     """
-    from stepscope.analysis.ranks.lateness import find_lateness
+    from stepscope.analysis.ranks.skew import find_skew
 
-    lateness = find_lateness(scope)
+    lateness = find_skew(scope)
     names = _FORMS[by]
     if lateness is None or not lateness.collectives:
         return noted(answer_dicts(_COLUMNS, (), names), _nothing(scope))
@@ -132,12 +132,12 @@ def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
     return noted(answer, _note(scope, lateness))
 
 
-def _by_rank(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
+def _by_rank(scope: Scope, lateness: RankSkew) -> Iterator[dict[str, Any]]:
+    from stepscope.analysis.ranks.delay_cause import explain_delay
     from stepscope.analysis.ranks.straggler import LATE_ABOVE, late_in_collectives
-    from stepscope.analysis.ranks.why_late import why
 
     found = late_in_collectives(lateness)
-    asked = lateness.wait_ns * lateness.asked
+    asked = lateness.wait_ns * lateness.requested
     directly, own = lateness.by_rank(asked), lateness.by_rank(asked, of=lateness.waiter)
     charged = lateness.by_rank(lateness.charged_ns)
     for rank in sorted(charged, key=lambda rank: (-round(charged[rank].sum()), rank)):
@@ -152,11 +152,11 @@ def _by_rank(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
             "waited_by_others_ns": int(directly[rank]),
             **row,
             "waited_ns": int(own[rank]),
-            "why": why(scope, lateness, rank) or None if ratio is None or ratio >= LATE_ABOVE else None,
+            "why": explain_delay(scope, lateness, rank) or None if ratio is None or ratio >= LATE_ABOVE else None,
         }
 
 
-def _charged(lateness: Lateness, causes: list[float]) -> dict[str, Any]:
+def _charged(lateness: RankSkew, causes: list[float]) -> dict[str, Any]:
     """Integer ns that add up."""
     whole = [round(ns) for ns in causes]
     late_ns = lateness.per_step(sum(whole))
@@ -169,7 +169,7 @@ def _charged(lateness: Lateness, causes: list[float]) -> dict[str, Any]:
     }
 
 
-def _by_step(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:  # noqa: ARG001
+def _by_step(scope: Scope, lateness: RankSkew) -> Iterator[dict[str, Any]]:  # noqa: ARG001
     import numpy as np
 
     keys, of = np.unique(np.stack([lateness.late, lateness.step], axis=1), axis=0, return_inverse=True)
@@ -179,17 +179,17 @@ def _by_step(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:  # n
         yield {"rank": rank, "step": None if step < 0 else step, **_charged(lateness, causes)}
 
 
-def _by_cause(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
-    from stepscope.analysis.ranks.lateness import CAUSES
-    from stepscope.analysis.ranks.why_late import shares_of_longer, what_took_longer
+def _by_cause(scope: Scope, lateness: RankSkew) -> Iterator[dict[str, Any]]:
+    from stepscope.analysis.ranks.delay_cause import cause_shares, slower_names
+    from stepscope.analysis.ranks.skew import CAUSES
 
     charged = lateness.by_rank(lateness.charged_ns)
-    waited = int(lateness.wait_ns[lateness.asked].sum())
+    waited = int(lateness.wait_ns[lateness.requested].sum())
     for rank in sorted(charged, key=lambda rank: -charged[rank].sum()):
         whole = charged[rank].sum()
         if whole <= _LITTLE * waited:
             break
-        shares = shares_of_longer(charged[rank])
+        shares = cause_shares(charged[rank])
         for place in (-charged[rank]).argsort(kind="stable").tolist():
             ns = charged[rank][place]
             if abs(ns) < _LITTLE * whole:
@@ -202,7 +202,7 @@ def _by_cause(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
                 "late_ns": late_ns,
                 "step_ratio": late_ns / lateness.step_ns if lateness.step_ns else None,
                 "share_ratio": float(shares[place]) if ns > 0 else None,
-                "why": ", ".join(what_took_longer(scope, lateness, rank, CAUSES[place])) or None,
+                "why": ", ".join(slower_names(scope, lateness, rank, CAUSES[place])) or None,
             }
 
 
@@ -213,14 +213,14 @@ _COLLECTIVES = """
 """
 
 
-def _by_collective(scope: Scope, lateness: Lateness) -> Iterator[dict[str, Any]]:
+def _by_collective(scope: Scope, lateness: RankSkew) -> Iterator[dict[str, Any]]:
     """Each collective that a rank waited in, the longest waits first."""
     import numpy as np
 
-    from stepscope.analysis.ranks.lateness import CAUSES
+    from stepscope.analysis.ranks.skew import CAUSES
     from stepscope.query.scope import Scope as Whole
 
-    asked = np.flatnonzero(lateness.asked)
+    asked = np.flatnonzero(lateness.requested)
     matches, of = np.unique(lateness.match[asked], return_inverse=True)
     with Whole(scope.store, all_times=True) as whole:
         found = whole.sql(_COLLECTIVES, {"match": matches.tolist()}).to_pylist()
@@ -258,7 +258,7 @@ def _nothing(scope: Scope) -> str:
     )
 
 
-def _note(scope: Scope, lateness: Lateness) -> str:
+def _note(scope: Scope, lateness: RankSkew) -> str:
     from stepscope.analysis.ranks.collectives import LACKS_RANKS
     from stepscope.query.scope import Scope as Whole
     from stepscope.query.sound import damaged_ranks, ranks_text
@@ -268,7 +268,7 @@ def _note(scope: Scope, lateness: Lateness) -> str:
         lacking = whole.value(
             f"SELECT count(DISTINCT match_id) FROM collective WHERE match_id IS NOT NULL AND {LACKS_RANKS}"
         )
-    untold = lateness.untold
+    untold = lateness.undecided
     number = lateness.collectives
     were = "collective was" if number == 1 else "collectives were"
     lines = [f"{number} {were} matched over {len(lateness.ranks)} ranks"]
@@ -285,16 +285,16 @@ def _note(scope: Scope, lateness: Lateness) -> str:
     return f"{'; '.join(lines)}. {_named(lateness, 'No recorded rank' if lacking else 'No rank')}".strip()
 
 
-def _named(lateness: Lateness, none: str) -> str:
+def _named(lateness: RankSkew, none: str) -> str:
     """Names the straggler, or says how far the latest rank is from being one; empty if no step is marked."""
-    from stepscope.analysis.ranks.lateness import CAUSES
-    from stepscope.analysis.ranks.straggler import LATE_ABOVE, late_in_collectives, recorded_lateness
+    from stepscope.analysis.ranks.skew import CAUSES
+    from stepscope.analysis.ranks.straggler import LATE_ABOVE, late_in_collectives, recorded_skew
     from stepscope.base.units import ratio_text, time_text
     from stepscope.query.sound import ranks_text
 
     if not lateness.step_ns:
         return ""
-    found, late = late_in_collectives(lateness), recorded_lateness(lateness)
+    found, late = late_in_collectives(lateness), recorded_skew(lateness)
     rank = max(late, key=lambda one: late[one])
     ratio = late[rank] / lateness.step_ns
     charged = lateness.by_rank(lateness.charged_ns)[rank]

@@ -90,9 +90,9 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
     for in every step still sets the pace, and the host still waits where it waited. What is not in a recording cannot
     be kept: the machine's limits (kernels that no longer share the device or its memory would run faster, those that
     newly do, slower), and unrecorded waits. A wait of 30 µs or more without a recorded reason moves along with what was
-    before it; for `at_least` it ends when it did. For communication that was not matched over all ranks of its group it
-    is unknown how much was waiting: what depends on it has no estimate, and for `at_least` only as much is removed as
-    the fastest kernel of its name took, or nothing if a rank of the matched ones is missing. `at_most` is everything
+    before it; for `low` it ends when it did. For communication that was not matched over all ranks of its group it
+    is unknown how much was waiting: what depends on it has no estimate, and for `low` only as much is removed as
+    the fastest kernel of its name took, or nothing if a rank of the matched ones is missing. `high` is everything
     that becomes shorter on the rank and in the step where that is most, as long as one thread or stream still has the
     time for all that it does: no order of work can save more. It is left out if nothing of the step remains.
 
@@ -100,7 +100,7 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
     from when it started) until it had done the last, over their number.
     """
     from stepscope.analysis.dependencies.change import WhatIf
-    from stepscope.analysis.dependencies.followed import graphs_of, lacks
+    from stepscope.analysis.dependencies.paths import graphs_of, lacks
     from stepscope.analysis.recording import every_step
     from stepscope.query.sound import ranks_without_their_device
 
@@ -110,9 +110,9 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
     late = guessed = False
     with every_step(scope) as whole:
         for number, graph in enumerate(graphs):
-            stretch = graph.stretch
+            window = graph.window
             model = WhatIf(whole, graph, scope)
-            steps = len(stretch.steps)
+            steps = len(window.steps)
             recorded = model.recorded / steps
             named = model.straggler() is not None
             # If no rank is named, that does not mean that there is nothing to gain.
@@ -127,7 +127,7 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
                 for change in changes[1:]:
                     total = total + change
                 changes.append(total)
-            rows.append([stretch.span, _RECORDED, recorded, None, None, None, None])
+            rows.append([window.span, _RECORDED, recorded, None, None, None, None])
             for place, change in enumerate(changes):
                 found = model.outcome(change)
                 label = _label(model, change)
@@ -135,15 +135,15 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
                     label = _TOGETHER
                 guessed |= found.saved is None
                 saved = None if found.saved is None else found.saved / steps
-                followed = (
+                paths = (
                     [None] * 3 if saved is None else [recorded - saved, saved, saved / recorded if recorded else None]
                 )
-                most = None if found.at_most is None else found.at_most / steps
-                rows.append([stretch.span, label, *followed, found.at_least / steps, most])
+                most = None if found.high is None else found.high / steps
+                rows.append([window.span, label, *paths, found.low / steps, most])
     note = lacks(graphs, "a wait for other ranks in them stays as long as it was")
     if guessed:
         note = f"{note} {_OF_BOUNDS}"
-    if any(len(graph.stretch.ranks) > 1 for graph in graphs):
+    if any(len(graph.window.ranks) > 1 for graph in graphs):
         note = f"{_OF_SEVERAL} {note}"
     if not asked and graphs and len(rows) == len(graphs):
         why = "Nothing is there to change: no kernel, launch, transfer, awaited batch or late rank."
@@ -224,7 +224,7 @@ def _label(model: WhatIf, change: Change) -> str:
 def _usual(scope: Scope, number: int, model: WhatIf) -> list[Change]:
     """The changes that the recording gives reason to try; `number` is the graph's."""
     from stepscope.analysis.dependencies.change import Change
-    from stepscope.analysis.dependencies.followed import paths_of
+    from stepscope.analysis.dependencies.paths import paths_of
 
     pieces = paths_of(scope)[number]
     by_class = pieces.group_by(["class"]).aggregate([("dur_ns", "sum")]).to_pylist()

@@ -92,10 +92,10 @@ def critical_path(scope: Scope) -> pa.Table:
 
     from stepscope.analysis.dependencies.graph import build
     from stepscope.analysis.dependencies.named import PIECES, named_pieces
-    from stepscope.analysis.dependencies.stretch import stretches
+    from stepscope.analysis.dependencies.step_window import step_windows
 
     with every_step(scope) as whole:
-        paths = [named_pieces(whole, build(whole, one)) for one in stretches(scope, whole)]
+        paths = [named_pieces(whole, build(whole, one)) for one in step_windows(scope, whole)]
     pieces = pa.concat_tables([PIECES.empty_table(), *paths])
     if scope.part.window is None:
         return pieces

@@ -7,25 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
+from stepscope.analysis.dependencies.builder import EdgeKind, GraphBuilder, NodeKind
 from stepscope.analysis.dependencies.graph import Graph, assembled
-from stepscope.analysis.dependencies.net import HOST, THREAD, WORK, Net
-from stepscope.analysis.dependencies.stretch import Stretch
+from stepscope.analysis.dependencies.step_window import StepWindow
 
 Edge = tuple[int, int, int, bool]
 
 
-def stretch(start: int, end: int) -> Stretch:
-    return Stretch(0, (0,), (0,), start, end, (start,), (end,), start, end + 1, None, 0)
+def window(start: int, end: int) -> StepWindow:
+    return StepWindow(0, (0,), (0,), start, end, (start,), (end,), start, end + 1, None, 0)
 
 
 def graph_of(times: list[int], durations: list[int], edges: list[Edge], start: int = -1) -> Graph:
     """A graph of (source, target, lag, over); done at the latest end of all."""
-    net = Net()
-    nodes = net.nodes(WORK, 0, np.array(times), np.arange(len(times)), np.array(durations))
+    builder = GraphBuilder()
+    nodes = builder.nodes(NodeKind.WORK, 0, np.array(times), np.arange(len(times)), np.array(durations))
     for source, target, lag, over in edges:
-        net.edges(THREAD, np.array([source]), np.array([target]), lag, over=over)
+        builder.edges(EdgeKind.THREAD, np.array([source]), np.array([target]), lag, over=over)
     end = max(t + d for t, d in zip(times, durations, strict=True))
-    return assembled(net, stretch(start, end), nodes)
+    return assembled(builder, window(start, end), nodes)
 
 
 @st.composite
@@ -92,9 +92,9 @@ def test_a_circle_of_one_moment_ends() -> None:
 
 
 def test_an_empty_stretch_has_no_path() -> None:
-    net = Net()
+    builder = GraphBuilder()
     none = np.zeros(0, np.int64)
-    net.nodes(HOST, 0, none, none)
-    net.edges(THREAD, none, none, 0)
-    graph = assembled(net, stretch(0, 1), none)
+    builder.nodes(NodeKind.HOST, 0, none, none)
+    builder.edges(EdgeKind.THREAD, none, none, 0)
+    graph = assembled(builder, window(0, 1), none)
     assert (graph.end, graph.path().tolist()) == (-1, [])

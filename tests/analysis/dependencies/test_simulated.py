@@ -19,8 +19,8 @@ import stepscope
 from stepscope.analysis.dependencies.change import Change, WhatIf
 from stepscope.analysis.dependencies.graph import Graph, build
 from stepscope.analysis.dependencies.parts import KINDS, pieces_of
-from stepscope.analysis.dependencies.rerun import Plan
-from stepscope.analysis.dependencies.stretch import stretches
+from stepscope.analysis.dependencies.replay import Plan
+from stepscope.analysis.dependencies.step_window import step_windows
 from stepscope.analysis.overview import measure_times
 from stepscope.query.scope import Scope
 
@@ -128,8 +128,8 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp("job")
     job.write(folder)
     with stepscope.open(folder) as trace, Scope(trace.store) as scope:
-        (stretch,) = stretches(scope, scope)
-        yield job, scope, build(scope, stretch)
+        (window,) = step_windows(scope, scope)
+        yield job, scope, build(scope, window)
 
 
 KIND_OF = {
@@ -146,16 +146,16 @@ HOST = {"operator", "between operators", "runtime call", "input", "input wait"}
 
 def test_the_path_is_the_one_that_decided_how_long_the_job_took(recorded: Recorded) -> None:
     job, scope, graph = recorded
-    stretch = graph.stretch
+    window = graph.window
     assert graph.contradicting == 0
     pieces = pieces_of(scope, graph)
-    assert (pieces.start[0], pieces.end[-1]) == (stretch.start, stretch.end)
+    assert (pieces.start[0], pieces.end[-1]) == (window.start, window.end)
     assert (pieces.start[1:] == pieces.end[:-1]).all()
     found, truth = Counter[str](), Counter[str]()
     for number, ns in zip(pieces.kind.tolist(), pieces.length.tolist(), strict=True):
         found["host" if KINDS[number] in HOST else KINDS[number]] += ns
     for link in job.critical_path():
-        if link.end_ns - START_NS > stretch.start:
+        if link.end_ns - START_NS > window.start:
             kind = KIND_OF.get(link.kind, link.kind)
             truth["host" if kind in HOST else kind] += link.ns
     assert found == truth
@@ -163,7 +163,7 @@ def test_the_path_is_the_one_that_decided_how_long_the_job_took(recorded: Record
 
 def test_predictions_are_those_of_the_changed_job(recorded: Recorded) -> None:
     job, scope, graph = recorded
-    steps = graph.stretch.steps
+    steps = graph.window.steps
     model = WhatIf(scope, graph)
     assert (model.run(graph.duration, graph.lag) == graph.time).all()
     assert not job.job.delays or model.straggler() == job.job.delays[0].rank
@@ -172,13 +172,13 @@ def test_predictions_are_those_of_the_changed_job(recorded: Recorded) -> None:
     assert model.recorded / len(steps) == pytest.approx(fmean(measure_times(scope).step_ns), rel=1e-3)
     for name, (change, made) in CHANGES.items():
         outcome = model.outcome(change)
-        assert 0 <= outcome.at_least <= outcome.saved <= outcome.at_most, name
+        assert 0 <= outcome.low <= outcome.saved <= outcome.high, name
         # Something of every step remains, so that no bound is all of it.
-        assert outcome.at_most < graph.stretch.end - graph.stretch.start, name
+        assert outcome.high < graph.window.end - graph.window.start, name
         truth = step_ns(simulate(made(job.job)), steps)
         predicted = before - outcome.saved / len(steps)
         assert predicted == pytest.approx(truth, rel=ALLOWED_RATIO), name
         # The bounds hold as far as the prediction does: what is left is order among ranks that would change.
         error = ALLOWED_RATIO * truth
-        least, most = outcome.at_least / len(steps), outcome.at_most / len(steps)
+        least, most = outcome.low / len(steps), outcome.high / len(steps)
         assert least - error <= before - truth <= most + error, name

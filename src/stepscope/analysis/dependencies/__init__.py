@@ -2,7 +2,7 @@
 
 `events` reads a recording, `host` and `device` find the order in which its threads and streams ran and what they waited
 for, `graph` joins the recordings of all ranks and finds the critical path, `parts` names what lies on it, and `change`
-runs the graph again with other durations; `followed` is shared by several questions.
+runs the graph again with other durations; `paths` is shared by several questions.
 """
 
 from stepscope.formats.evidence import Evidence

@@ -8,13 +8,13 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
+from stepscope.analysis.dependencies.builder import EdgeKind, NodeKind
 from stepscope.analysis.dependencies.events import COPY, GRAPH, Events, places
 from stepscope.analysis.dependencies.graph import Graph
 from stepscope.analysis.dependencies.host import fetch_ns
-from stepscope.analysis.dependencies.net import ARRIVED, HOST, LAUNCHED, LOADER, OWN, RETURNED, THREAD, TRANSFER, WORK
-from stepscope.analysis.dependencies.rerun import Plan
+from stepscope.analysis.dependencies.replay import Plan
 from stepscope.analysis.operators.work import classes_of_events
-from stepscope.analysis.ranks.lateness import find_lateness
+from stepscope.analysis.ranks.skew import find_skew
 from stepscope.analysis.ranks.straggler import late_in_collectives
 from stepscope.analysis.recording import NEVER, Array
 from stepscope.analysis.steps.gaps import KERNEL_WAIT_NS
@@ -51,8 +51,8 @@ class Outcome:
     """
 
     saved: int | None
-    at_least: int
-    at_most: int | None
+    low: int
+    high: int | None
 
 
 @dataclass(slots=True)
@@ -83,14 +83,14 @@ class WhatIf:
         asked: the scope for stragglers, if different.
     """
 
-    def __init__(self, scope: Scope, graph: Graph, asked: Scope | None = None) -> None:
+    def __init__(self, scope: Scope, graph: Graph, straggler_scope: Scope | None = None) -> None:
         self.scope, self.graph = scope, graph
-        self.asked = scope if asked is None else asked
-        self.after = np.flatnonzero(graph.time >= graph.stretch.since)
+        self.straggler_scope = scope if straggler_scope is None else straggler_scope
+        self.after = np.flatnonzero(graph.time >= graph.window.since)
         self._classes: dict[int, Array] = {}
         self._names: dict[int, list[str]] = {}
         self._plans: dict[bool, Plan] = {}
-        self.held = graph.slack >= KERNEL_WAIT_NS
+        self.external_waits = graph.slack >= KERNEL_WAIT_NS
 
     def outcome(self, change: Change) -> Outcome:
         """Computes what a change would have saved."""
@@ -99,18 +99,18 @@ class WhatIf:
         before = self._takes(graph.time, graph.duration)[stay]
         moved = self.run(times.duration, times.lag, times.dropped)
         certain = moved
-        if self.held.any() or times.assumes:
+        if self.external_waits.any() or times.assumes:
             certain = self.run(times.certain_duration, times.certain_lag, times.dropped, external=True)
         saved = _mean(before - self._takes(moved, times.duration)[stay])
         sure = _mean(before - self._takes(certain, times.certain_duration)[stay])
-        most = min(self._most(times), _mean(before - self._in_a_row(times)[stay]))
+        upper = min(self._upper_bound(times), _mean(before - self._in_a_row(times)[stay]))
         if change == Change(without=("straggler",)):
             duration, lag = self._freed(times)
             freed = self.run(duration, lag, times.dropped)
-            most = min(most, _mean(before - self._takes(freed, duration)[stay]))
-        most = max(most, saved)
-        told = None if times.guessed else saved
-        return Outcome(told, min(sure, saved), most if most < _mean(before) else None)
+            upper = min(upper, _mean(before - self._takes(freed, duration)[stay]))
+        upper = max(upper, saved)
+        estimate = None if times.guessed else saved
+        return Outcome(estimate, min(sure, saved), upper if upper < _mean(before) else None)
 
     @property
     def recorded(self) -> int:
@@ -128,8 +128,8 @@ class WhatIf:
             return self.straggler() is not None
         if without == "communication":
             return any(events.work["communicates"].any() or len(events.exchanges["id"]) for events in recordings)
-        kept = "loader" if without == "input" else "calls"
-        return any(len(getattr(events, kept)["thread"]) for events in recordings)
+        column = "loader" if without == "input" else "calls"
+        return any(len(getattr(events, column)["thread"]) for events in recordings)
 
     def run(self, duration: Array, lag: Array, dropped: Array | None = None, *, external: bool = False) -> Array:
         """Computes when each moment would be (ns).
@@ -142,13 +142,13 @@ class WhatIf:
                 earlier than it did.
         """
         if external not in self._plans:
-            self._plans[external] = Plan.of(self.graph, self.held & external)
+            self._plans[external] = Plan.of(self.graph, self.external_waits & external)
         return self._plans[external].run(duration, lag, dropped)
 
     def straggler(self) -> int | None:
         """The recording of the straggling rank, as in `stragglers`; None if there is none."""
-        lateness = find_lateness(self.asked)
-        late = None if lateness is None else late_in_collectives(lateness)
+        skew = find_skew(self.straggler_scope)
+        late = None if skew is None else late_in_collectives(skew)
         of_rank = {events.rank: number for number, events in enumerate(self.graph.recordings)}
         return None if late is None else of_rank.get(late.ranks[0])
 
@@ -156,9 +156,9 @@ class WhatIf:
         """The time of each rank's steps: until they are done, since the step before was done or, for the first ones,
         since their start."""
         graph = self.graph
-        began = np.array(graph.stretch.began or [graph.stretch.start] * len(graph.recordings), np.int64)
+        began = np.array(graph.window.began or [graph.window.start] * len(graph.recordings), np.int64)
         done = []
-        for moments in (graph.begins, graph.ends):
+        for moments in (graph.previous_ends, graph.ends):
             at = np.full(len(began), NEVER)
             np.maximum.at(at, graph.recording[moments], (moved + duration)[moments])
             done.append(np.where(at == NEVER, began, at))
@@ -177,46 +177,46 @@ class WhatIf:
             self._without_communication(times)
         if "input" in change.without:
             self._shorten_threads((times.lag, times.certain_lag), [self._loads(events) for events in graph.recordings])
-            times.dropped |= graph.why == LOADER
+            times.dropped |= graph.why == EdgeKind.LOADER
             times.unpaced = True
         if "launch" in change.without:
             self._shorten_threads(
                 (times.lag, times.certain_lag), [self._launches(events) for events in graph.recordings]
             )
-            launched = (graph.why == LAUNCHED) & (graph.time[graph.source] >= graph.stretch.since)
+            launched = (graph.why == EdgeKind.LAUNCH) & (graph.time[graph.source] >= graph.window.since)
             for lag in (times.lag, times.certain_lag):
                 lag[launched] = np.minimum(lag[launched], 0)
         if "straggler" in change.without and (late := self.straggler()) is not None:
             times.away = late
-            times.dropped |= (graph.why == ARRIVED) & (graph.recording[graph.source] == late)
+            times.dropped |= (graph.why == EdgeKind.ARRIVAL) & (graph.recording[graph.source] == late)
         return times
 
     def _work(self) -> tuple[Array, Array, Array]:
         """The nodes of device work in the stretch, the edges of matched collectives that end there, and whether
         each node communicates."""
         graph = self.graph
-        work = self.after[(graph.kind[self.after] == WORK)]
+        work = self.after[(graph.kind[self.after] == NodeKind.WORK)]
         talks = np.zeros(len(graph.time), bool)
         for number, events in enumerate(graph.recordings):
-            own = work[graph.recording[work] == number]
-            talks[own] = events.work["communicates"][graph.place[own]]
-        transfers = np.flatnonzero((graph.why == TRANSFER) | (graph.why == OWN))
-        return work, transfers[graph.time[graph.target[transfers]] >= graph.stretch.since], talks
+            local = work[graph.recording[work] == number]
+            talks[local] = events.work["communicates"][graph.place[local]]
+        transfers = np.flatnonzero((graph.why == EdgeKind.TRANSFER) | (graph.why == EdgeKind.LOCAL))
+        return work, transfers[graph.time[graph.target[transfers]] >= graph.window.since], talks
 
     def _chosen(self, which: str) -> Array:
         """Mask of nodes that start or end work of a class, or kernels whose name matches a pattern."""
         graph = self.graph
         chosen = np.zeros(len(graph.time), bool)
         for number, events in enumerate(graph.recordings):
-            own = np.flatnonzero((graph.recording == number) & (graph.kind != HOST))
-            place = graph.place[own]
+            nodes = np.flatnonzero((graph.recording == number) & (graph.kind != NodeKind.HOST))
+            place = graph.place[nodes]
             if which in CLASSES:
                 is_it = self._class_of(number, events) == CLASSES.index(which)
             else:
                 names = self._name_of(number, events)
                 matches = {name: fnmatchcase(name, which) for name in set(names)}
                 is_it = np.array([matches[name] for name in names], bool)
-            chosen[own] = is_it[place] if len(is_it) else False
+            chosen[nodes] = is_it[place] if len(is_it) else False
         return chosen
 
     def _class_of(self, number: int, events: Events) -> Array:
@@ -227,13 +227,13 @@ class WhatIf:
 
     def _name_of(self, number: int, events: Events) -> list[str]:
         if number not in self._names:
-            with self.scope.of_rank(events.rank, all_times=True) as own:
-                found = own.sql(
+            with self.scope.of_rank(events.rank, all_times=True) as rank_scope:
+                names = rank_scope.sql(
                     "SELECT id, name FROM device_event WHERE rank = $rank AND span = $span",
                     {"rank": events.rank, "span": events.span},
                 )
-            at = places(found.column("id").to_numpy(), events.work["id"])
-            self._names[number] = found.column("name").take(at).to_pylist() if len(at) else []
+            at = places(names.column("id").to_numpy(), events.work["id"])
+            self._names[number] = names.column("name").take(at).to_pylist() if len(at) else []
         return self._names[number]
 
     def _faster(self, times: _Times, chosen: Array, factor: float) -> None:
@@ -241,17 +241,17 @@ class WhatIf:
         graph = self.graph
         work, transfers, talks = self._work()
         work = work[chosen[work]]
-        alone, work = work[talks[work]], work[~talks[work]]
+        unmatched, work = work[talks[work]], work[~talks[work]]
         for duration in (times.duration, times.certain_duration):
             duration[work] = np.rint(duration[work] * factor).astype(np.int64)
-        self._shorten_alone(times, alone, factor)
+        self._shorten_unmatched(times, unmatched, factor)
         transfers = transfers[chosen[graph.target[transfers]]]
         self._shorten_transfers(times, transfers, factor)
 
     def _shorten_transfers(self, times: _Times, edges: Array, factor: float) -> None:
         """Shortens transfers. If a rank is missing, how much was a wait for it is unknown: nothing is certain then."""
         graph = self.graph
-        after_all = graph.why[edges] == TRANSFER
+        after_all = graph.why[edges] == EdgeKind.TRANSFER
         lacking = np.zeros(len(graph.time), bool)
         lacking[graph.target[edges[after_all]]] = graph.place[graph.source[edges[after_all]]] > 0
         times.guessed |= bool(lacking.any())
@@ -261,7 +261,7 @@ class WhatIf:
     def _shorten(self, lag: Array, edges: Array, factor: float) -> None:
         graph = self.graph
         transfer = np.zeros(len(graph.time), np.int64)
-        after_all = edges[graph.why[edges] == TRANSFER]
+        after_all = edges[graph.why[edges] == EdgeKind.TRANSFER]
         transfer[graph.target[after_all]] = np.maximum(lag[after_all], 0)
         less = transfer - np.rint(transfer * factor).astype(np.int64)
         lag[edges] -= less[graph.target[edges]]
@@ -270,25 +270,25 @@ class WhatIf:
         """Removes the time of transfers."""
         work, transfers, talks = self._work()
         self._shorten_transfers(times, transfers, 0.0)
-        self._shorten_alone(times, work[talks[work]], 0.0)
+        self._shorten_unmatched(times, work[talks[work]], 0.0)
 
-    def _shorten_alone(self, times: _Times, alone: Array, factor: float) -> None:
+    def _shorten_unmatched(self, times: _Times, unmatched: Array, factor: float) -> None:
         """Shortens unmatched collectives. How much of each was transfer and how much waiting is unknown: at least the
         duration of the fastest alike one was transfer."""
         graph = self.graph
-        alone = alone[graph.duration[alone] > 0]
-        times.guessed |= bool(len(alone))
+        unmatched = unmatched[graph.duration[unmatched] > 0]
+        times.guessed |= bool(len(unmatched))
         for number, events in enumerate(graph.recordings):
-            own = alone[graph.recording[alone] == number]
-            if not len(own):
+            local = unmatched[graph.recording[unmatched] == number]
+            if not len(local):
                 continue
-            names = np.array(self._name_of(number, events), object)[graph.place[own]]
-            _, alike = np.unique(names.astype(str), return_inverse=True)
-            least = np.full(alike.max() + 1, np.iinfo(np.int64).max)
-            np.minimum.at(least, alike, graph.duration[own])
-            less = np.rint(least[alike] * (1 - factor)).astype(np.int64)
-            times.certain_duration[own] = np.minimum(times.certain_duration[own], graph.duration[own] - less)
-            times.duration[own] = np.rint(times.duration[own] * factor).astype(np.int64)
+            names = np.array(self._name_of(number, events), object)[graph.place[local]]
+            _, name_of = np.unique(names.astype(str), return_inverse=True)
+            fastest = np.full(name_of.max() + 1, np.iinfo(np.int64).max)
+            np.minimum.at(fastest, name_of, graph.duration[local])
+            less = np.rint(fastest[name_of] * (1 - factor)).astype(np.int64)
+            times.certain_duration[local] = np.minimum(times.certain_duration[local], graph.duration[local] - less)
+            times.duration[local] = np.rint(times.duration[local] * factor).astype(np.int64)
 
     def _loads(self, events: Events) -> tuple[Array, Array, Array]:
         loader = events.loader
@@ -305,106 +305,106 @@ class WhatIf:
     def _shorten_threads(self, lags: Sequence[Array], taken: Sequence[tuple[Array, Array, Array]]) -> None:
         """Removes stretches of time from the activity of threads."""
         graph = self.graph
-        edges = np.flatnonzero(graph.why == THREAD)
-        edges = edges[graph.time[graph.source[edges]] >= graph.stretch.since]
+        edges = np.flatnonzero(graph.why == EdgeKind.THREAD)
+        edges = edges[graph.time[graph.source[edges]] >= graph.window.since]
         for number, (threads, start, end) in enumerate(taken):
-            own = edges[graph.recording[graph.target[edges]] == number]
+            local = edges[graph.recording[graph.target[edges]] == number]
             for thread in np.unique(threads).tolist():
-                rows = own[graph.place[graph.target[own]] == thread]
+                rows = local[graph.place[graph.target[local]] == thread]
                 mine = threads == thread
-                begin, finish = graph.time[graph.source[rows]], graph.time[graph.target[rows]]
-                less = covered(union(start[mine], end[mine]), begin, finish)
-                passed = finish - begin
+                first, last = graph.time[graph.source[rows]], graph.time[graph.target[rows]]
+                less = covered(union(start[mine], end[mine]), first, last)
+                passed = last - first
                 for lag in lags:
                     lag[rows] = np.minimum(lag[rows], passed - less)
 
     def _in_a_row(self, times: _Times) -> Array:
         """The longest time that one thread or stream of each rank still needs for its work in the steps."""
         graph = self.graph
-        inside = graph.time >= graph.stretch.start
+        inside = graph.time >= graph.window.start
         longest = np.zeros(len(graph.recordings), np.int64)
         for number, events in enumerate(graph.recordings):
-            own = inside & (graph.recording == number)
-            work = np.flatnonzero(own & (graph.kind == WORK))
+            local = inside & (graph.recording == number)
+            work = np.flatnonzero(local & (graph.kind == NodeKind.WORK))
             rows = events.work
             stream = run_starts(rows["device"], rows["stream"]).cumsum()
             # Work that overlaps the next on its stream does not precede it.
-            alone = np.full(len(stream), np.iinfo(np.int64).max)
+            until_next = np.full(len(stream), np.iinfo(np.int64).max)
             same = stream[1:] == stream[:-1]
-            alone[:-1][same] = np.diff(rows["start_ns"])[same]
+            until_next[:-1][same] = np.diff(rows["start_ns"])[same]
             place = graph.place[work]
-            edges = np.flatnonzero((graph.why == THREAD) & own[graph.source] & ~times.dropped)
+            edges = np.flatnonzero((graph.why == EdgeKind.THREAD) & local[graph.source] & ~times.dropped)
             for of, takes in (
-                (stream[place], np.minimum(times.duration[work], alone[place])),
+                (stream[place], np.minimum(times.duration[work], until_next[place])),
                 (graph.place[graph.target[edges]], times.lag[edges]),
             ):
                 sums = np.bincount(np.unique(of, return_inverse=True)[1], takes)
                 longest[number] = max(longest[number], sums.max(initial=0))
         return longest
 
-    def _most(self, times: _Times) -> int:
+    def _upper_bound(self, times: _Times) -> int:
         """Everything that becomes shorter in each step, on the rank with most of it."""
-        graph, stretch = self.graph, self.graph.stretch
+        graph, window = self.graph, self.graph.window
         ranks = len(graph.recordings)
-        steps = len(stretch.ends)
+        steps = len(window.ends)
         less = np.zeros(ranks * steps, np.int64)
-        steps_of = np.minimum(np.searchsorted(stretch.ends, graph.time, side="right"), steps - 1)
+        steps_of = np.minimum(np.searchsorted(window.ends, graph.time, side="right"), steps - 1)
         cell = graph.recording * steps + steps_of
-        inside = graph.time >= stretch.start
+        inside = graph.time >= window.start
         np.add.at(less, cell[inside], (graph.duration - times.duration)[inside])
         # If the loader sets the pace, edges of threads do not contain its waits: they stay as recorded.
-        counted = ~times.dropped & (graph.why != OWN) & (graph.why != LAUNCHED)
+        counted = ~times.dropped & (graph.why != EdgeKind.LOCAL) & (graph.why != EdgeKind.LAUNCH)
         counted &= inside[graph.target]
         np.add.at(less, cell[graph.target[counted]], (graph.lag - times.lag)[counted])
         # A path leaves its thread by a launch once, and again each time it came back to wait for the device.
         delay, back = np.zeros_like(less), np.ones_like(less)
-        launched = (graph.why == LAUNCHED) & inside[graph.target]
+        launched = (graph.why == EdgeKind.LAUNCH) & inside[graph.target]
         np.maximum.at(delay, cell[graph.target[launched]], (graph.lag - times.lag)[launched])
-        np.add.at(back, cell[np.unique(graph.target[graph.why == RETURNED])], 1)
+        np.add.at(back, cell[np.unique(graph.target[graph.why == EdgeKind.SYNC])], 1)
         less += delay * back
         if times.away >= 0:
             for number, (start, end) in enumerate(self._may_wait_for(times.away)):
-                own = start >= stretch.start
-                step = np.minimum(np.searchsorted(stretch.ends, start[own], side="right"), steps - 1)
-                np.add.at(less, number * steps + step, (end - start)[own])
+                local = start >= window.start
+                step = np.minimum(np.searchsorted(window.ends, start[local], side="right"), steps - 1)
+                np.add.at(less, number * steps + step, (end - start)[local])
         if times.unpaced:
-            paced = graph.target[graph.why == LOADER]
+            paced = graph.target[graph.why == EdgeKind.LOADER]
             for number, events in enumerate(graph.recordings):
                 _, start, end = self._loads(events)
-                at = np.searchsorted(stretch.ends, end, side="left")
-                own = paced[graph.recording[paced] == number]
-                asked = (start >= stretch.start) & (at < steps) & np.isin(end, graph.time[own])
-                np.add.at(less, number * steps + at[asked], (end - start)[asked])
+                at = np.searchsorted(window.ends, end, side="left")
+                local = paced[graph.recording[paced] == number]
+                counted_loads = (start >= window.start) & (at < steps) & np.isin(end, graph.time[local])
+                np.add.at(less, number * steps + at[counted_loads], (end - start)[counted_loads])
         return int(less.reshape(ranks, steps).max(axis=0).sum()) if steps and ranks else 0
 
     def _may_wait_for(self, away: int) -> list[tuple[Array, Array]]:
         """When each recording's rank waited for another, or may have: start and end of each time (ns). An unmatched
         collective, or one whose last rank is unknown because of the clocks, may have been a wait completely."""
         graph = self.graph
-        arrivals = np.flatnonzero(graph.why == ARRIVED)
+        arrivals = np.flatnonzero(graph.why == EdgeKind.ARRIVAL)
         late = arrivals[graph.recording[graph.source[arrivals]] == away]
         meets = np.full(len(graph.time), NEVER, np.int64)
         meets[graph.target[late]] = graph.time[graph.source[late]]
         at, until = graph.source[arrivals], meets[graph.target[arrivals]]
-        own = np.flatnonzero(graph.why == OWN)
+        lone_edges = np.flatnonzero(graph.why == EdgeKind.LOCAL)
         work, _, talks = self._work()
-        alone = work[talks[work]]
-        of = np.concatenate([at, graph.source[own], alone])
+        unmatched = work[talks[work]]
+        of = np.concatenate([at, graph.source[lone_edges], unmatched])
         start = graph.time[of]
-        end = np.concatenate([until, graph.time[graph.target[own]], graph.done[alone]])
-        found = []
+        end = np.concatenate([until, graph.time[graph.target[lone_edges]], graph.done[unmatched]])
+        waits = []
         for number, events in enumerate(graph.recordings):
             mine = (graph.recording[of] == number) & (end > start)
-            met = graph.time[at[(graph.recording[at] == number) & (graph.kind[at] == HOST)]]
+            met = graph.time[at[(graph.recording[at] == number) & (graph.kind[at] == NodeKind.HOST)]]
             exchanges = events.exchanges
             left = ~np.isin(exchanges["start_ns"], met)
-            found.append(
+            waits.append(
                 (
                     np.concatenate([start[mine], exchanges["start_ns"][left]]),
                     np.concatenate([end[mine], exchanges["end_ns"][left]]),
                 )
             )
-        return found
+        return waits
 
     def _freed(self, times: _Times) -> tuple[Array, Array]:
         """Durations and lags without possible waits for the removed rank: pauses of threads and unexplained delays,
@@ -413,7 +413,7 @@ class WhatIf:
         duration, lag = times.duration.copy(), times.lag.copy()
         work, _, talks = self._work()
         duration[work[talks[work]]] = 0
-        lag[graph.why == OWN] = 0
+        lag[graph.why == EdgeKind.LOCAL] = 0
         taken = []
         for number, (events, (start, end)) in enumerate(
             zip(graph.recordings, self._may_wait_for(times.away), strict=True)

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from stepscope.analysis.dependencies.builder import EdgeKind, GraphBuilder
 from stepscope.analysis.dependencies.events import (
     COPY,
     FROM_DEVICE,
@@ -18,7 +19,6 @@ from stepscope.analysis.dependencies.events import (
     places,
 )
 from stepscope.analysis.dependencies.host import Threads
-from stepscope.analysis.dependencies.net import HELD, LAUNCHED, LIKELY, QUEUE, RETURNED, STREAM, Net
 from stepscope.analysis.recording import NEVER, Array, Columns
 from stepscope.analysis.steps.gaps import KERNEL_WAIT_NS
 from stepscope.formats.consecutive import run_starts
@@ -28,7 +28,7 @@ FULL_QUEUE = 1024
 stream delayed its launches at another number, that is used."""
 ENOUGH = 3
 """The fewest launches that show a usual time."""
-AT_MOST_BACK = 4
+MAX_LOOKBACK = 4
 """How many pieces of work may appear to start after the call that waited for them."""
 AT_THE_LIMIT = 8
 """This many launches with the most outstanding, all of them slow, show that this is the limit."""
@@ -56,8 +56,8 @@ class Waits:
 
     returned: Pairs
     queued: Pairs
-    held: Pairs
-    own: Array
+    event_waits: Pairs
+    busy_ns: Array
     recorded: bool
 
 
@@ -84,8 +84,8 @@ class _Streams:
         chosen = self.keys[:, 0] == device
         if stream is not None:
             chosen = chosen & (self.keys[:, 1] == stream)
-        found: list[int] = np.flatnonzero(chosen).tolist()
-        return found
+        streams: list[int] = np.flatnonzero(chosen).tolist()
+        return streams
 
     def last(self, stream: int, until: int, back: int = 0) -> int:
         """The last work of a stream that was launched by then, or the one `back` before it; -1 if none."""
@@ -102,19 +102,19 @@ def find_waits(events: Events) -> Waits:
     """Finds what calls waited for: by recorded waits, else by what had ended when a call returned."""
     streams = _Streams(events)
     calls, work = events.calls, events.work
-    own = np.full(len(calls["id"]), -1, np.int64)
+    busy_ns = np.full(len(calls["id"]), -1, np.int64)
     returned = _returns(events, streams)
     waiting, source = returned
     returns = calls["end_ns"][waiting] - work["end_ns"][source]
     blocked = work["end_ns"][source] > calls["start_ns"][waiting]
-    own[waiting[blocked]] = np.maximum(returns[blocked], 0)
-    queued = _queue(events, streams, own)
+    busy_ns[waiting[blocked]] = np.maximum(returns[blocked], 0)
+    queued = _queue(events, streams, busy_ns)
     recorded = bool(len(events.waits["role"])) or not (calls["does"] == STREAM_WAIT).any()
-    return Waits(returned, queued, _held(events, streams), own, recorded)
+    return Waits(returned, queued, _event_waits(events, streams), busy_ns, recorded)
 
 
-def _pairs(found: list[tuple[int, int]]) -> Pairs:
-    columns = np.array(found, np.int64).reshape(-1, 2)
+def _pairs(pairs: list[tuple[int, int]]) -> Pairs:
+    columns = np.array(pairs, np.int64).reshape(-1, 2)
     return columns[:, 0], columns[:, 1]
 
 
@@ -122,7 +122,7 @@ def _returns(events: Events, streams: _Streams) -> Pairs:
     """Pairs of calls that wait for the device and the work whose end let them return."""
     calls, work, waits = events.calls, events.work, events.waits
     start, end = work["start_ns"], work["end_ns"]
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     record = places(calls["correlation"], waits["wait_on_correlation"])
     stated = {
         int(correlation): row
@@ -134,35 +134,35 @@ def _returns(events: Events, streams: _Streams) -> Pairs:
     for call in np.flatnonzero(calls["does"] >= WAIT_EVENT).tolist():
         at, until = int(calls["start_ns"][call]), int(calls["end_ns"][call])
         row = stated.get(int(calls["correlation"][call]))
-        known = row is not None
+        certain = row is not None
         if row is not None:
             on = int(waits["wait_on_stream"][row])
             on = on if on != NEVER else int(waits["stream"][row])
             by_device = waits["role"][row] == "host for device"
-            asked = streams.numbers(int(waits["device"][row]), None if by_device else on)
+            on_streams = streams.numbers(int(waits["device"][row]), None if by_device else on)
             at = int(calls["start_ns"][record[row]]) if record[row] >= 0 else at
         else:
-            asked = list(range(len(streams.keys)))
-            known = calls["does"][call] == WAIT_DEVICE
+            on_streams = list(range(len(streams.keys)))
+            certain = calls["does"][call] == WAIT_DEVICE
         # Skips work that starts after the call because its clock is slightly ahead.
         last = [
-            next((one for one in before if one < 0 or start[one] < until), -1)
+            next((piece for piece in before if piece < 0 or start[piece] < until), -1)
             for before in (
-                [streams.last(stream, at, back) for back in range(1 if row is None else AT_MOST_BACK)]
-                for stream in asked
+                [streams.last(stream, at, back) for back in range(1 if row is None else MAX_LOOKBACK)]
+                for stream in on_streams
             )
         ]
         # Recorded waits are trusted even if the clocks of host and device differ slightly.
         late = until + (events.resolution if row is None else SOON_NS)
-        ended = [one for one in last if one >= 0 and end[one] <= late and start[one] < until]
-        if ended and not known:
-            ended = [max(ended, key=lambda one: int(end[one]))]
+        ended = [piece for piece in last if piece >= 0 and end[piece] <= late and start[piece] < until]
+        if ended and not certain:
+            ended = [max(ended, key=lambda piece: int(end[piece]))]
         if (lost := _unlinked_end(end, unlinked, int(calls["start_ns"][call]), until + events.resolution)) >= 0:
             ended.append(lost)
-        found += [(call, one) for one in ended]
+        pairs += [(call, piece) for piece in ended]
     copies = _within_their_calls(events)
-    found += zip(work["call"][copies].tolist(), copies.tolist(), strict=True)
-    return _pairs(found)
+    pairs += zip(work["call"][copies].tolist(), copies.tolist(), strict=True)
+    return _pairs(pairs)
 
 
 def _within_their_calls(events: Events) -> Array:
@@ -171,16 +171,16 @@ def _within_their_calls(events: Events) -> Array:
     rows = np.flatnonzero(work["pageable"] & (work["call"] >= 0))
     call, end = work["call"][rows], work["end_ns"][rows]
     ended = (calls["start_ns"][call] < end) & (end <= calls["end_ns"][call] + events.resolution)
-    found: Array = rows[(calls["does"][call] == COPY) & ended]
-    return found
+    copies: Array = rows[(calls["does"][call] == COPY) & ended]
+    return copies
 
 
 def waited_copies(events: Events) -> Array:
     """Rows of `work`: copies from the device that their calls waited for. Into pageable memory, a call returns when
     all is copied (CUDA runtime API, API synchronization behavior); the recorded times must confirm it."""
     rows = _within_their_calls(events)
-    found: Array = rows[events.work["direction"][rows] == FROM_DEVICE]
-    return found
+    copies: Array = rows[events.work["direction"][rows] == FROM_DEVICE]
+    return copies
 
 
 def _unlinked_end(end: Array, unlinked: Array, since: int, until: int) -> int:
@@ -189,8 +189,8 @@ def _unlinked_end(end: Array, unlinked: Array, since: int, until: int) -> int:
     return int(unlinked[at]) if at >= 0 and end[unlinked[at]] > since else -1
 
 
-def _queue(events: Events, streams: _Streams, own: Array) -> Pairs:
-    """Launches that wait until a stream has room; sets their `own`."""
+def _queue(events: Events, streams: _Streams, busy_ns: Array) -> Pairs:
+    """Launches that wait until a stream has room; sets their `busy_ns`."""
     calls, work = events.calls, events.work
     launches = calls["does"] <= GRAPH
     long = calls["end_ns"] - calls["start_ns"]
@@ -206,49 +206,49 @@ def _queue(events: Events, streams: _Streams, own: Array) -> Pairs:
         until = calls["end_ns"][call]
         started = np.searchsorted(np.sort(work["start_ns"][rows]), until, side="right")
         outstanding = np.arange(1, len(rows) + 1) - started
-        most = int(outstanding.max())
-        full = outstanding == most
-        held = full.sum() >= AT_THE_LIMIT and np.median(long[call[full]]) >= SLOW_CALL * usual
-        limit = most if held and most > 0 else max(FULL_QUEUE, most)
+        depth = int(outstanding.max())
+        full = outstanding == depth
+        is_limit = full.sum() >= AT_THE_LIMIT and np.median(long[call[full]]) >= SLOW_CALL * usual
+        limit = depth if is_limit and depth > 0 else max(FULL_QUEUE, depth)
         if len(rows) <= limit:
             continue
         later, before = call[limit:], rows[: len(rows) - limit]
         valid = work["start_ns"][before] <= calls["end_ns"][later]
         later, before = later[valid], before[valid]
         waited = work["start_ns"][before] > calls["start_ns"][later]
-        own[later[waited]] = np.minimum(long[later[waited]], usual)
+        busy_ns[later[waited]] = np.minimum(long[later[waited]], usual)
         call_of.append(later)
         start_of.append(before)
     return np.concatenate(call_of), np.concatenate(start_of)
 
 
-def _held(events: Events, streams: _Streams) -> Pairs:
+def _event_waits(events: Events, streams: _Streams) -> Pairs:
     """Pairs of work and the work of another stream that it waits for: by recorded waits, else by the order of torch's
     calls: the thread's next launch is on the waiting stream, which waits for its last launch on another stream."""
     calls, work, waits = events.calls, events.work, events.waits
     start, end = work["start_ns"], work["end_ns"]
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     record = places(calls["correlation"], waits["wait_on_correlation"])
-    asked = places(calls["correlation"], waits["correlation"])
+    waiting_call = places(calls["correlation"], waits["correlation"])
     stated = np.zeros(len(calls["id"]), bool)
-    for row in np.flatnonzero((waits["role"] == "stream for event") & (asked >= 0)).tolist():
-        call = int(asked[row])
+    for row in np.flatnonzero((waits["role"] == "stream for event") & (waiting_call >= 0)).tolist():
+        call = int(waiting_call[row])
         stated[call] = True
         since = int(calls["start_ns"][call])
         until = int(calls["start_ns"][record[row]]) if record[row] >= 0 else since
         device, on = int(waits["device"][row]), int(waits["wait_on_stream"][row])
-        found += [
+        pairs += [
             (streams.next(waiter, since), streams.last(source, until))
             for waiter in streams.numbers(device, int(waits["stream"][row]))
             for source in streams.numbers(device, on)
         ]
     guessed = np.flatnonzero((calls["does"] == STREAM_WAIT) & ~stated)
     if len(guessed) and len(streams.keys) > 1:
-        found += _guessed(events, streams, guessed)
+        pairs += _guessed(events, streams, guessed)
     return _pairs(
         [
             (w, s)
-            for w, s in found
+            for w, s in pairs
             if w >= 0 and s >= 0 and w != s and end[s] <= start[w] + events.resolution and start[s] < start[w]
         ]
     )
@@ -258,13 +258,13 @@ def _guessed(events: Events, streams: _Streams, guessed: Array) -> list[tuple[in
     calls, work = events.calls, events.work
     launched = np.flatnonzero(work["call"] >= 0)
     thread = calls["thread"][work["call"][launched]]
-    found = []
+    pairs = []
     by_launch = launched[np.argsort(streams.launch[launched], kind="stable")]
     all_launches = streams.launch[by_launch]
-    for one in np.unique(calls["thread"][guessed]).tolist():
-        rows = launched[thread == one]
+    for caller in np.unique(calls["thread"][guessed]).tolist():
+        rows = launched[thread == caller]
         rows = rows[np.argsort(streams.launch[rows], kind="stable")]
-        mine = guessed[calls["thread"][guessed] == one]
+        mine = guessed[calls["thread"][guessed] == caller]
         since = calls["start_ns"][mine]
         following = np.searchsorted(streams.launch[rows], since, side="left")
         # The last launch on a stream other than the waiting one: usually few steps back.
@@ -276,11 +276,13 @@ def _guessed(events: Events, streams: _Streams, guessed: Array) -> list[tuple[in
             while before >= 0 and streams.of[by_launch[before]] == streams.of[waiter]:
                 before -= 1
             if before >= 0:
-                found.append((waiter, int(by_launch[before])))
-    return found
+                pairs.append((waiter, int(by_launch[before])))
+    return pairs
 
 
-def add_streams(net: Net, events: Events, waits: Waits, threads: Threads, work: Array, leaving: Array) -> None:
+def add_streams(
+    builder: GraphBuilder, events: Events, waits: Waits, threads: Threads, work: Array, leaving: Array
+) -> None:
     """Adds the dependencies of device work and of the calls that wait for it.
 
     Args:
@@ -297,34 +299,34 @@ def add_streams(net: Net, events: Events, waits: Waits, threads: Threads, work: 
     linked = np.flatnonzero(rows["call"] >= 0)
     call = rows["call"][linked]
     launch = calls["start_ns"][call]
-    least = _usual_latency(events, linked, _busy_until(rows)[linked] <= launch)
+    latency = _usual_latency(events, linked, _busy_until(rows)[linked] <= launch)
     gap = start[follows] - end[follows - 1]
     early = np.full(len(start), NEVER, np.int64)
-    early[linked] = launch + least
-    held, by = waits.held
-    own = ~np.isin(follows, held) & (early[follows] < end[follows - 1])
-    usual_gap = _median(gap[own & (gap >= 0) & (gap < KERNEL_WAIT_NS)])
+    early[linked] = launch + latency
+    waiters, released_by = waits.event_waits
+    unhindered = ~np.isin(follows, waiters) & (early[follows] < end[follows - 1])
+    usual_gap = _median(gap[unhindered & (gap >= 0) & (gap < KERNEL_WAIT_NS)])
 
     def after(why: int, sources: Array, targets: Array, lags: Array) -> None:
         ends = leaving[sources] >= 0
-        net.edges(why, work[sources[~ends]], targets[~ends], lags[~ends], over=True)
-        net.edges(why, leaving[sources[ends]], targets[ends], lags[ends])
+        builder.edges(why, work[sources[~ends]], targets[~ends], lags[~ends], over=True)
+        builder.edges(why, leaving[sources[ends]], targets[ends], lags[ends])
 
-    net.edges(LAUNCHED, threads.start[call], work[linked], np.minimum(least, start[linked] - launch))
-    after(STREAM, follows - 1, work[follows], np.minimum(gap, usual_gap))
-    after(HELD, by, work[held], np.minimum(start[held] - end[by], usual_gap))
+    builder.edges(EdgeKind.LAUNCH, threads.start[call], work[linked], np.minimum(latency, start[linked] - launch))
+    after(EdgeKind.STREAM, follows - 1, work[follows], np.minimum(gap, usual_gap))
+    after(EdgeKind.EVENT_WAIT, released_by, work[waiters], np.minimum(start[waiters] - end[released_by], usual_gap))
     waiting, source = waits.returned
     back = calls["end_ns"][waiting] - end[source]
     blocked = end[source] > calls["start_ns"][waiting]
     usual = _median(back[blocked])
-    after(RETURNED, source, threads.end[waiting], np.where(blocked, back, np.minimum(back, usual)))
+    after(EdgeKind.SYNC, source, threads.end[waiting], np.where(blocked, back, np.minimum(back, usual)))
     later, first = waits.queued
-    net.edges(QUEUE, work[first], threads.end[later], 0)
+    builder.edges(EdgeKind.QUEUE, work[first], threads.end[later], 0)
     explained = early.copy()
     explained[follows] = np.maximum(early[follows], end[follows - 1] + np.minimum(gap, usual_gap))
-    np.maximum.at(explained, held, end[by] + np.minimum(start[held] - end[by], usual_gap))
+    np.maximum.at(explained, waiters, end[released_by] + np.minimum(start[waiters] - end[released_by], usual_gap))
     source, likely = _likely(events, explained)
-    after(LIKELY, source, work[likely], start[likely] - end[source])
+    after(EdgeKind.INFERRED_WAIT, source, work[likely], start[likely] - end[source])
 
 
 def _likely(events: Events, explained: Array) -> Pairs:
@@ -349,9 +351,9 @@ def _busy_until(rows: Columns) -> Array:
     """The latest end of all work that started earlier on the same device; NEVER for the first."""
     result = np.full(len(rows["start_ns"]), NEVER, np.int64)
     for device in np.unique(rows["device"]).tolist():
-        own = np.flatnonzero(rows["device"] == device)
-        own = own[np.argsort(rows["start_ns"][own], kind="stable")]
-        result[own[1:]] = np.maximum.accumulate(rows["end_ns"][own])[:-1]
+        local = np.flatnonzero(rows["device"] == device)
+        local = local[np.argsort(rows["start_ns"][local], kind="stable")]
+        result[local[1:]] = np.maximum.accumulate(rows["end_ns"][local])[:-1]
     return result
 
 
@@ -370,15 +372,15 @@ def _usual_latency(events: Events, linked: Array, idle: Array) -> Array:
     long = calls["end_ns"][call] - calls["start_ns"][call]
     result = long + KERNEL_WAIT_NS
     sort = calls["does"][call] * 3 + events.work["direction"][linked]
-    for one in np.unique(sort).tolist():
-        own = sort == one
-        alone = own & idle
-        if alone.sum() >= ENOUGH:
-            result[own] = _median(delay[alone])
-        elif own.any():
-            usual = _median(delay[alone]) if alone.any() else max(int(delay[own].min()), 0)
-            usual = usual if alone.any() or not idle.any() else min(usual, _median(delay[idle]))
-            result[own] = np.minimum(result[own], usual)
+    for kind in np.unique(sort).tolist():
+        same = sort == kind
+        when_idle = same & idle
+        if when_idle.sum() >= ENOUGH:
+            result[same] = _median(delay[when_idle])
+        elif same.any():
+            usual = _median(delay[when_idle]) if when_idle.any() else max(int(delay[same].min()), 0)
+            usual = usual if when_idle.any() or not idle.any() else min(usual, _median(delay[idle]))
+            result[same] = np.minimum(result[same], usual)
     # A copy that starts within its call was prepared there: the host copies pageable memory first. A copy from the
     # device needs no preparation: the call waits for it, and it for the work before it.
     within = (calls["does"][call] == COPY) & (delay <= long)

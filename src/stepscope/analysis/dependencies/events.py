@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.ranks.held_up import until_woken
+from stepscope.analysis.ranks.stalls import until_woken
 from stepscope.analysis.recording import NEVER, WORK, Array, Columns, groups, union_of
 from stepscope.analysis.steps.gaps import COMMUNICATES, WAITS_FOR_DEVICE
 from stepscope.link import columns
@@ -126,12 +126,12 @@ class Events:
 
 def read_events(scope: Scope, rank: int, span: int, since: int, until: int) -> Events:
     """The events of a recording that run between two times (ns)."""
-    asked = {"rank": rank, "span": span, "since": since, "until": until}
-    work, calls = scope.numpy(_WORK, asked), scope.numpy(_CALLS, asked)
+    window = {"rank": rank, "span": span, "since": since, "until": until}
+    work, calls = scope.numpy(_WORK, window), scope.numpy(_CALLS, window)
     work["call"] = places(calls["id"], work["launch_id"])
-    main = scope.value(_MAIN, asked)
-    busy = {thread: union_of(columns) for (thread,), columns in groups(scope.numpy(_BUSY, asked), "thread").items()}
-    exchanges = scope.numpy(_EXCHANGES, asked)
+    main = scope.value(_MAIN, window)
+    busy = {thread: union_of(columns) for (thread,), columns in groups(scope.numpy(_BUSY, window), "thread").items()}
+    exchanges = scope.numpy(_EXCHANGES, window)
     if len(exchanges["id"]) and main in busy:
         exchanges["end_ns"] = until_woken(exchanges["start_ns"], exchanges["end_ns"], busy[main])
     return Events(
@@ -139,18 +139,18 @@ def read_events(scope: Scope, rank: int, span: int, since: int, until: int) -> E
         span,
         work,
         calls,
-        scope.numpy(_WAITS, asked),
+        scope.numpy(_WAITS, window),
         exchanges,
         busy,
-        scope.numpy(_LOADER, asked),
+        scope.numpy(_LOADER, window),
         main,
         scope.value("SELECT resolution_ns FROM rank WHERE rank = $rank", {"rank": rank}) or 0,
-        scope.numpy(_STEPS, {**asked, "main": -1 if main is None else main}),
+        scope.numpy(_STEPS, {**window, "main": -1 if main is None else main}),
     )
 
 
-def places(ids: Array, wanted: Array) -> Array:
+def places(ids: Array, numbers: Array) -> Array:
     """The index of each wanted number in an unordered array; -1 if it is missing."""
     order = np.argsort(ids, kind="stable")
-    at = columns.places(ids[order], wanted)
+    at = columns.places(ids[order], numbers)
     return np.where(at >= 0, order[at], -1) if len(ids) else at

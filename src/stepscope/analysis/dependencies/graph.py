@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepscope.analysis.dependencies.builder import EdgeKind, GraphBuilder, NodeKind
 from stepscope.analysis.dependencies.device import add_streams, find_waits
 from stepscope.analysis.dependencies.events import Events, places, read_events
 from stepscope.analysis.dependencies.host import add_threads
-from stepscope.analysis.dependencies.net import ARRIVED, LEAVING, MEETING, OWN, TRANSFER, WORK, Net
-from stepscope.analysis.dependencies.stretch import Stretch
+from stepscope.analysis.dependencies.step_window import StepWindow
 from stepscope.analysis.ranks.collectives import LACKS_RANKS
 from stepscope.analysis.recording import Array, Columns
 from stepscope.query.scope import Scope
 
-MOST_ROUNDS = 100
+MAX_ROUNDS = 100
 """Rounds in which simultaneous moments are ordered."""
 
 
@@ -47,7 +47,7 @@ class Graph:
         contradicting: edges against the order of time, which were left out.
     """
 
-    stretch: Stretch
+    window: StepWindow
     recordings: list[Events]
     time: Array
     duration: Array
@@ -61,7 +61,7 @@ class Graph:
     over: Array
     why: Array
     slack: Array
-    begins: Array
+    previous_ends: Array
     ends: Array
     waits_recorded: list[bool]
     matched: int
@@ -87,7 +87,7 @@ class Graph:
             order = np.lexsort((-np.arange(len(earliest)), earliest))
             best[self.target[order]] = order
         chosen, moment, choices = [], self.end, best.tolist()
-        source, time, since = self.source, self.time, self.stretch.start
+        source, time, since = self.source, self.time, self.window.start
         while moment >= 0 and time[moment] > since and choices[moment] >= 0:
             chosen.append(choices[moment])
             moment = int(source[choices[moment]])
@@ -104,31 +104,31 @@ _MATCHED = f"""
 """
 
 
-def build(scope: Scope, stretch: Stretch) -> Graph:
+def build(scope: Scope, window: StepWindow) -> Graph:
     """Builds the graph of the ranks in a stretch of time, with all their events of that time."""
-    net = Net()
-    asked = {"span": stretch.span, "since": stretch.since, "until": stretch.until}
-    matched = scope.numpy(_MATCHED, asked)
+    builder = GraphBuilder()
+    bounds = {"span": window.span, "since": window.since, "until": window.until}
+    matched = scope.numpy(_MATCHED, bounds)
     recordings, recorded = [], []
     members: list[Columns] = []
     unmatched = 0
-    begins: list[Array] = []
+    previous_ends: list[Array] = []
     ends: list[Array] = []
-    for number, rank in enumerate(stretch.ranks):
-        with scope.of_rank(rank, all_times=True) as own:
-            events = read_events(own, rank, stretch.span, stretch.since, stretch.until)
+    for number, rank in enumerate(window.ranks):
+        with scope.of_rank(rank, all_times=True) as rank_scope:
+            events = read_events(rank_scope, rank, window.span, window.since, window.until)
         recordings.append(events)
         waits = find_waits(events)
         recorded.append(waits.recorded)
         member = _members(matched, events.rank, events.work, on_host=False)
         met = _members(matched, events.rank, events.exchanges, on_host=True)
-        work, leaving = _add_work(net, number, events, member)
-        alone = np.full(len(events.exchanges["id"]), -1, np.int64)
-        alone[met["row"]] = 0
-        threads = add_threads(net, number, events, waits.own, alone, stretch.start)
-        add_streams(net, events, waits, threads, work, leaving)
-        last = () if stretch.before is None else (stretch.before,)
-        for steps, done in ((stretch.steps, ends), (last, begins)):
+        work, leaving = _add_work(builder, number, events, member)
+        exchange_busy_ns = np.full(len(events.exchanges["id"]), -1, np.int64)
+        exchange_busy_ns[met["row"]] = 0
+        threads = add_threads(builder, number, events, waits.busy_ns, exchange_busy_ns, window.start)
+        add_streams(builder, events, waits, threads, work, leaving)
+        last = () if window.before is None else (window.before,)
+        for steps, done in ((window.steps, ends), (last, previous_ends)):
             asked_for = np.isin(events.work["step"], steps)
             done.append(np.where(leaving >= 0, leaving, work)[asked_for])
             done.append(threads.finish[np.isin(events.steps["step"], steps)])
@@ -152,15 +152,15 @@ def build(scope: Scope, stretch: Stretch) -> Graph:
                     "unsure": np.ma.filled(mine["clock_uncertainty_ns"], 0),
                 }
             )
-    _add_meetings(net, members)
+    _add_meetings(builder, members)
     return assembled(
-        net,
-        stretch,
+        builder,
+        window,
         np.concatenate(ends) if ends else np.zeros(0, np.int64),
-        begins=np.concatenate(begins) if stretch.before is not None else np.zeros(0, np.int64),
+        previous_ends=np.concatenate(previous_ends) if window.before is not None else np.zeros(0, np.int64),
         recordings=recordings,
         waits_recorded=recorded,
-        matched=sum(len(one["match"]) for one in members),
+        matched=sum(len(member["match"]) for member in members),
         unmatched=unmatched,
     )
 
@@ -169,48 +169,50 @@ def _members(matched: Columns, rank: int, rows: Columns, *, on_host: bool) -> Co
     """The matched collectives of a rank, of the device or of the host, that run until the last rank has arrived, with
     their rows among its own."""
     chosen = (matched["rank"] == rank) & (matched["on_host"] == on_host)
-    own = {name: values[chosen] for name, values in matched.items()}
-    row = places(rows["id"], own["id"])
+    local = {name: values[chosen] for name, values in matched.items()}
+    row = places(rows["id"], local["id"])
     until = rows["end_ns"][row] if len(rows["id"]) else row
-    waits = (row >= 0) & (until >= own["arrived"])
-    return {name: values[waits] for name, values in {**own, "row": row}.items()}
+    waits = (row >= 0) & (until >= local["arrived"])
+    return {name: values[waits] for name, values in {**local, "row": row}.items()}
 
 
-def _add_work(net: Net, number: int, events: Events, member: Columns) -> tuple[Array, Array]:
+def _add_work(builder: GraphBuilder, number: int, events: Events, member: Columns) -> tuple[Array, Array]:
     rows = events.work
     count = len(rows["id"])
     duration = rows["end_ns"] - rows["start_ns"]
     meets = np.zeros(count, bool)
     meets[member["row"]] = True
-    work = net.nodes(WORK, number, rows["start_ns"], np.arange(count), np.where(meets, 0, duration))
+    work = builder.nodes(NodeKind.WORK, number, rows["start_ns"], np.arange(count), np.where(meets, 0, duration))
     leaving = np.full(count, -1, np.int64)
-    leaving[meets] = net.nodes(LEAVING, number, rows["end_ns"][meets], np.flatnonzero(meets))
+    leaving[meets] = builder.nodes(NodeKind.COLLECTIVE_END, number, rows["end_ns"][meets], np.flatnonzero(meets))
     return work, leaving
 
 
-def _add_meetings(net: Net, members: list[Columns]) -> None:
+def _add_meetings(builder: GraphBuilder, members: list[Columns]) -> None:
     """Adds the meetings of each collective's ranks. If a rank's clock is not precise enough to show that another
     arrived later, the rank depends only on itself."""
     if not members:
         return
-    all_of = {name: np.concatenate([one[name] for one in members]) for name in members[0]}
+    all_of = {name: np.concatenate([member[name] for member in members]) for name in members[0]}
     if not len(all_of["match"]):
         return
     _, first, which = np.unique(all_of["match"], return_index=True, return_inverse=True)
-    meeting = net.nodes(MEETING, 0, all_of["arrived"][first], all_of["lacking"][first].astype(np.int64))
+    meeting = builder.nodes(
+        NodeKind.LAST_ARRIVAL, 0, all_of["arrived"][first], all_of["lacking"][first].astype(np.int64)
+    )
     arrived, start, leave = all_of["arrived"], all_of["start_ns"], all_of["leave"]
     late = ~all_of["told"] | (arrived - start <= all_of["unsure"])
-    net.edges(OWN, all_of["start"][late], leave[late], (all_of["end_ns"] - start)[late])
-    net.edges(TRANSFER, meeting[which.reshape(-1)], leave, all_of["end_ns"] - arrived)
-    net.edges(ARRIVED, all_of["start"], meeting[which.reshape(-1)], 0)
+    builder.edges(EdgeKind.LOCAL, all_of["start"][late], leave[late], (all_of["end_ns"] - start)[late])
+    builder.edges(EdgeKind.TRANSFER, meeting[which.reshape(-1)], leave, all_of["end_ns"] - arrived)
+    builder.edges(EdgeKind.ARRIVAL, all_of["start"], meeting[which.reshape(-1)], 0)
 
 
 def assembled(
-    net: Net,
-    stretch: Stretch,
+    builder: GraphBuilder,
+    window: StepWindow,
     ends: Array,
     *,
-    begins: Array | None = None,
+    previous_ends: Array | None = None,
     recordings: Sequence[Events] = (),
     waits_recorded: Sequence[bool] = (),
     matched: int = 0,
@@ -228,22 +230,24 @@ def assembled(
     def joined(columns: list[Array], dtype: type) -> Array:
         return np.concatenate(columns) if columns else np.zeros(0, dtype)
 
-    time, duration = joined(net.times, np.int64), joined(net.durations, np.int64)
-    source, target = joined(net.sources, np.int64), joined(net.targets, np.int64)
-    kept = time[source] <= time[target]
-    order, sound = _order(time, source[kept], target[kept])
-    kept[np.flatnonzero(kept)[~sound]] = False
+    time, duration = joined(builder.times, np.int64), joined(builder.durations, np.int64)
+    source, target = joined(builder.sources, np.int64), joined(builder.targets, np.int64)
+    consistent = time[source] <= time[target]
+    order, acyclic = _order(time, source[consistent], target[consistent])
+    consistent[np.flatnonzero(consistent)[~acyclic]] = False
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    source, target = place[source[kept]], place[target[kept]]
+    source, target = place[source[consistent]], place[target[consistent]]
     by_target = np.argsort(target, kind="stable")
     source, target = source[by_target], target[by_target]
     lag, over, why = (
-        joined(columns, dtype)[kept][by_target]
-        for columns, dtype in ((net.lags, np.int64), (net.overs, bool), (net.whys, np.int8))
+        joined(columns, dtype)[consistent][by_target]
+        for columns, dtype in ((builder.lags, np.int64), (builder.overs, bool), (builder.whys, np.int8))
     )
     time, duration = time[order], duration[order]
-    kind, recording, at = (joined(columns, np.int64)[order] for columns in (net.kinds, net.recordings, net.places))
+    kind, recording, at = (
+        joined(columns, np.int64)[order] for columns in (builder.kinds, builder.recordings, builder.places)
+    )
     none = np.zeros(0, np.int64)
     slack = time.copy()
     earliest = np.full(len(time), np.iinfo(np.int64).min, np.int64)
@@ -252,10 +256,10 @@ def assembled(
     has[target] = True
     slack[has] = time[has] - earliest[has]
     return Graph(
-        stretch=stretch, recordings=list(recordings), time=time, duration=duration, kind=kind, recording=recording, place=at,
+        window=window, recordings=list(recordings), time=time, duration=duration, kind=kind, recording=recording, place=at,
         first=np.searchsorted(target, np.arange(len(time) + 1)), source=source, target=target, lag=lag, over=over,
-        why=why, slack=slack, begins=np.sort(place[none if begins is None else begins]), ends=np.sort(place[ends]), waits_recorded=list(waits_recorded), matched=matched, unmatched=unmatched,
-        contradicting=int((~kept).sum()),
+        why=why, slack=slack, previous_ends=np.sort(place[none if previous_ends is None else previous_ends]), ends=np.sort(place[ends]), waits_recorded=list(waits_recorded), matched=matched, unmatched=unmatched,
+        contradicting=int((~consistent).sum()),
     )  # fmt: skip
 
 
@@ -265,11 +269,11 @@ def _order(time: Array, source: Array, target: Array) -> tuple[Array, Array]:
     level = np.zeros(len(time), np.int64)
     level_edges = np.flatnonzero(time[source] == time[target])
     a, b = source[level_edges], target[level_edges]
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         wrong = level[a] >= level[b]
         if not wrong.any():
             break
         np.maximum.at(level, b[wrong], level[a[wrong]] + 1)
-    sound = np.ones(len(source), bool)
-    sound[level_edges] = level[a] < level[b]
-    return np.lexsort((level, time)), sound
+    acyclic = np.ones(len(source), bool)
+    acyclic[level_edges] = level[a] < level[b]
+    return np.lexsort((level, time)), acyclic

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepscope.analysis.dependencies.builder import EdgeKind, GraphBuilder, NodeKind
 from stepscope.analysis.dependencies.events import Events
-from stepscope.analysis.dependencies.net import HANDED, HOST, LOADER, THREAD, Net
 from stepscope.analysis.recording import Array
 from stepscope.formats.consecutive import run_starts
 from stepscope.link.intervals import Intervals, covered, union
 
-HANDED_OVER_NS = 10_000
+WAKE_NS = 10_000
 """A shorter pause is no wait for another thread: waking a thread takes this long."""
 FETCH_NS = 100_000
 """Fetching a ready batch takes no longer: if the fastest took longer, all were waited for."""
@@ -39,29 +39,31 @@ class Threads:
 
 @dataclass(slots=True)
 class _Points:
-    """Moments of threads. `own` is the time that leads to one from the previous moment of its thread, if the thread
+    """Moments of threads. `active_ns` is the time that leads to one from the previous moment of its thread, if the thread
     waited during a part of it; -1 for all of it."""
 
-    net: Net
+    builder: GraphBuilder
     recording: int
     threads: list[Array]
     times: list[Array]
-    own: list[Array]
+    active_ns: list[Array]
     late: list[Array]
     nodes: list[Array]
 
-    def add(self, threads: Array, times: Array, own: Array | int = -1, *, late: bool = False) -> Array:
+    def add(self, threads: Array, times: Array, active_ns: Array | int = -1, *, late: bool = False) -> Array:
         """Adds moments; among simultaneous ones of a thread, the `late` ones come last."""
         count = len(times)
         self.threads.append(np.broadcast_to(threads, count))
         self.times.append(times)
-        self.own.append(np.broadcast_to(np.asarray(own, np.int64), count))
+        self.active_ns.append(np.broadcast_to(np.asarray(active_ns, np.int64), count))
         self.late.append(np.full(count, late))
-        self.nodes.append(self.net.nodes(HOST, self.recording, times, self.threads[-1]))
+        self.nodes.append(self.builder.nodes(NodeKind.HOST, self.recording, times, self.threads[-1]))
         return self.nodes[-1]
 
 
-def add_threads(net: Net, recording: int, events: Events, own: Array, alone: Array, since: int) -> Threads:
+def add_threads(
+    builder: GraphBuilder, recording: int, events: Events, call_ns: Array, exchange_ns: Array, since: int
+) -> Threads:
     """Adds the moments at which threads meet others or the device, and the order within each thread.
 
     Args:
@@ -70,31 +72,31 @@ def add_threads(net: Net, recording: int, events: Events, own: Array, alone: Arr
         alone: the same of each collective of the host.
         since: start of the examined stretch of time (ns).
     """
-    points = _Points(net, recording, [], [], [], [], [])
+    points = _Points(builder, recording, [], [], [], [], [])
     calls, loader = events.calls, events.loader
     main = -1 if events.main is None else events.main
-    end = points.add(calls["thread"], calls["end_ns"], own)
+    end = points.add(calls["thread"], calls["end_ns"], call_ns)
     start = points.add(calls["thread"], calls["start_ns"], late=True)
     finish = points.add(events.steps["thread"], events.steps["host_end_ns"])
     points.add(np.array(main), np.array([since], np.int64))
-    _add_loader(net, points, loader["thread"], loader["start_ns"], loader["end_ns"], loader["waits"])
+    _add_loader(builder, points, loader["thread"], loader["start_ns"], loader["end_ns"], loader["waits"])
     exchanges = events.exchanges
-    leaves = points.add(exchanges["thread"], exchanges["end_ns"], alone)
+    leaves = points.add(exchanges["thread"], exchanges["end_ns"], exchange_ns)
     # A thread of the library is idle until it is given work.
-    asked = np.where(np.isin(exchanges["thread"], list(events.busy)), -1, 0)
-    meets = points.add(exchanges["thread"], exchanges["start_ns"], asked, late=True)
-    _add_hand_overs(net, points, events.busy)
-    _add_waits(net, points, events, meets, leaves)
-    thread, time, alone, late, node = (
-        np.concatenate(column) for column in (points.threads, points.times, points.own, points.late, points.nodes)
+    meet_ns = np.where(np.isin(exchanges["thread"], list(events.busy)), -1, 0)
+    meets = points.add(exchanges["thread"], exchanges["start_ns"], meet_ns, late=True)
+    _add_hand_overs(builder, points, events.busy)
+    _add_waits(builder, points, events, meets, leaves)
+    thread, time, exchange_ns, late, node = (
+        np.concatenate(column) for column in (points.threads, points.times, points.active_ns, points.late, points.nodes)
     )
     order = np.lexsort((late, time, thread))
-    thread, time, alone, node = thread[order], time[order], alone[order], node[order]
+    thread, time, exchange_ns, node = thread[order], time[order], exchange_ns[order], node[order]
     follows = np.flatnonzero(thread[1:] == thread[:-1]) + 1
     passed = time[follows] - time[follows - 1]
-    lag = np.where(alone[follows] >= 0, np.minimum(alone[follows], passed), passed)
-    net.edges(THREAD, node[follows - 1], node[follows], lag)
-    _start_threads(net, thread, time, node, main)
+    lag = np.where(exchange_ns[follows] >= 0, np.minimum(exchange_ns[follows], passed), passed)
+    builder.edges(EdgeKind.THREAD, node[follows - 1], node[follows], lag)
+    _start_threads(builder, thread, time, node, main)
     return Threads(start, end, meets, leaves, finish)
 
 
@@ -104,7 +106,7 @@ def fetch_ns(start: Array, end: Array) -> int:
     return fastest if fastest < FETCH_NS else 0
 
 
-def _add_loader(net: Net, points: _Points, thread: Array, start: Array, end: Array, waits: Array) -> None:
+def _add_loader(builder: GraphBuilder, points: _Points, thread: Array, start: Array, end: Array, waits: Array) -> None:
     """Adds waits for a batch. If the loop waited for two in a row, the loader worked all the time between them: it sets
     the pace, and a faster step would wait longer."""
     if not len(start):
@@ -116,57 +118,57 @@ def _add_loader(net: Net, points: _Points, thread: Array, start: Array, end: Arr
     points.add(thread, start, late=True)
     got = points.add(thread, end, np.where(paced, fetch, -1))
     behind = np.flatnonzero(paced)
-    net.edges(LOADER, got[behind - 1], got[behind], end[behind] - end[behind - 1])
+    builder.edges(EdgeKind.LOADER, got[behind - 1], got[behind], end[behind] - end[behind - 1])
 
 
-def _add_hand_overs(net: Net, points: _Points, busy: dict[int, Intervals]) -> None:
+def _add_hand_overs(builder: GraphBuilder, points: _Points, busy: dict[int, Intervals]) -> None:
     """Adds hand-overs: a thread that pauses while another works waits for it, and woke it: autograd's threads work
     while the main one waits. The other one must spend half of the pause in operators or calls that started in it."""
     waiting: dict[tuple[int, int], int] = {}
-    handed: set[tuple[int, int, int, int]] = set()
-    for thread, own in busy.items():
-        begin, finish = own.end[:-1], own.start[1:]
-        long = finish - begin >= HANDED_OVER_NS
-        begin, finish = begin[long], finish[long]
+    wakes: set[tuple[int, int, int, int]] = set()
+    for thread, mine in busy.items():
+        pause, resume = mine.end[:-1], mine.start[1:]
+        long = resume - pause >= WAKE_NS
+        pause, resume = pause[long], resume[long]
         for other, theirs in busy.items():
-            if other == thread or not len(begin):
+            if other == thread or not len(pause):
                 continue
-            first = np.searchsorted(theirs.start, begin, side="left")
-            last = np.searchsorted(theirs.end, finish, side="right") - 1
-            works = (2 * covered(theirs, begin, finish) >= finish - begin) & (first <= last)
-            for x, y, p, q in zip(*(column[works].tolist() for column in (begin, finish, first, last)), strict=True):
+            first = np.searchsorted(theirs.start, pause, side="left")
+            last = np.searchsorted(theirs.end, resume, side="right") - 1
+            works = (2 * covered(theirs, pause, resume) >= resume - pause) & (first <= last)
+            for x, y, p, q in zip(*(column[works].tolist() for column in (pause, resume, first, last)), strict=True):
                 if p == 0 or theirs.end[p - 1] <= x:
-                    handed.add((thread, x, other, int(theirs.start[p])))
+                    wakes.add((thread, x, other, int(theirs.start[p])))
                     if p:
                         waiting[other, int(theirs.start[p])] = int(theirs.end[p - 1])
                 if q + 1 == len(theirs) or theirs.start[q + 1] >= y:
-                    handed.add((other, int(theirs.end[q]), thread, y))
+                    wakes.add((other, int(theirs.end[q]), thread, y))
                     waiting[thread, y] = x
     nodes: dict[tuple[int, int, bool], int] = {}
 
-    def moments(known: list[tuple[int, int]], *, woken: bool) -> None:
-        if known:
-            threads, times = (np.array(column, np.int64) for column in zip(*known, strict=True))
+    def moments(points_of: list[tuple[int, int]], *, woken: bool) -> None:
+        if points_of:
+            threads, times = (np.array(column, np.int64) for column in zip(*points_of, strict=True))
             added = points.add(threads, times, 0 if woken else -1, late=woken)
-            nodes.update({(*one, woken): node for one, node in zip(known, added.tolist(), strict=True)})
+            nodes.update({(*moment, woken): node for moment, node in zip(points_of, added.tolist(), strict=True)})
 
     # A waiting thread does not continue by itself, but the moment at which its pause started is its own.
-    left = {(thread, time) for thread, time, _, _ in handed} | {(thread, time) for (thread, _), time in waiting.items()}
+    left = {(thread, time) for thread, time, _, _ in wakes} | {(thread, time) for (thread, _), time in waiting.items()}
     moments(sorted(left), woken=False)
     moments(sorted(waiting), woken=True)
-    started = {(thread, time) for _, _, thread, time in handed} - set(waiting)
+    started = {(thread, time) for _, _, thread, time in wakes} - set(waiting)
     moments(sorted(started - left), woken=False)
-    if handed:
+    if wakes:
         sources, targets, lags = [], [], []
-        for source, at, target, then in sorted(handed):
+        for source, at, target, then in sorted(wakes):
             sources.append(nodes[source, at, False])
             woken = (target, then, True)
             targets.append(nodes[woken] if woken in nodes else nodes[target, then, False])
             lags.append(then - at)
-        net.edges(HANDED, np.array(sources), np.array(targets), np.array(lags))
+        builder.edges(EdgeKind.WAKE, np.array(sources), np.array(targets), np.array(lags))
 
 
-def _add_waits(net: Net, points: _Points, events: Events, meets: Array, leaves: Array) -> None:
+def _add_waits(builder: GraphBuilder, points: _Points, events: Events, meets: Array, leaves: Array) -> None:
     """Adds waits for collectives of the host. These run on a thread of the library, while the calling thread continues
     until it needs the result: a thread that paused until a collective had ended, for at least half of the pause,
     waited for the last such one. A collective was launched by what the training loop's thread did when it started, or
@@ -176,21 +178,21 @@ def _add_waits(net: Net, points: _Points, events: Events, meets: Array, leaves: 
     if not len(meets):
         return
     start, end = exchanges["start_ns"], exchanges["end_ns"]
-    for thread, own in events.busy.items():
-        begin, finish = own.end[:-1], own.start[1:]
-        long = finish - begin >= HANDED_OVER_NS
-        begin, finish = begin[long], finish[long]
+    for thread, mine in events.busy.items():
+        pause, resume = mine.end[:-1], mine.start[1:]
+        long = resume - pause >= WAKE_NS
+        pause, resume = pause[long], resume[long]
         other = np.flatnonzero(exchanges["thread"] != thread)
         other = other[np.argsort(end[other], kind="stable")]
-        last = np.searchsorted(end[other], finish, side="right") - 1
+        last = np.searchsorted(end[other], resume, side="right") - 1
         rows = other[np.maximum(last, 0)] if len(other) else np.zeros(len(last), np.int64)
-        within = end[rows] - np.maximum(start[rows], begin)
-        waited = (last >= 0) & (2 * within >= finish - begin)
-        begin, finish, rows = begin[waited], finish[waited], rows[waited]
+        within = end[rows] - np.maximum(start[rows], pause)
+        waited = (last >= 0) & (2 * within >= resume - pause)
+        pause, resume, rows = pause[waited], resume[waited], rows[waited]
         if len(rows):
-            points.add(np.array(thread), begin)
-            woken = points.add(np.array(thread), finish, 0, late=True)
-            net.edges(HANDED, leaves[rows], woken, finish - end[rows])
+            points.add(np.array(thread), pause)
+            woken = points.add(np.array(thread), resume, 0, late=True)
+            builder.edges(EdgeKind.WAKE, leaves[rows], woken, resume - end[rows])
     if events.main is not None:
         of = np.flatnonzero(exchanges["thread"] != events.main)
         of = of[np.lexsort((start[of], exchanges["thread"][of]))]
@@ -200,10 +202,10 @@ def _add_waits(net: Net, points: _Points, events: Events, meets: Array, leaves: 
         behind = np.flatnonzero(exchanges["thread"][of][1:] == exchanges["thread"][of][:-1]) + 1
         lag = start[of] - did
         lag[behind[end[of[behind - 1]] > did[behind]]] = 0
-        net.edges(HANDED, points.add(np.array(events.main), did), meets[of], lag)
+        builder.edges(EdgeKind.WAKE, points.add(np.array(events.main), did), meets[of], lag)
 
 
-def _start_threads(net: Net, thread: Array, time: Array, node: Array, main: int) -> None:
+def _start_threads(builder: GraphBuilder, thread: Array, time: Array, node: Array, main: int) -> None:
     """The start of another thread is not recorded: the last moment of the training loop before the thread's first one
     stands for it."""
     first = np.flatnonzero(run_starts(thread))
@@ -213,4 +215,4 @@ def _start_threads(net: Net, thread: Array, time: Array, node: Array, main: int)
         return
     at = np.searchsorted(time[mine], time[first], side="right") - 1
     first, at = first[at >= 0], at[at >= 0]
-    net.edges(HANDED, node[mine[at]], node[first], time[first] - time[mine[at]])
+    builder.edges(EdgeKind.WAKE, node[mine[at]], node[first], time[first] - time[mine[at]])

@@ -47,38 +47,38 @@ def named_pieces(scope: Scope, graph: Graph) -> pa.Table:
     `class` (of computation), `name`, `operator`, `module`.
     """
     pieces = _cut(pieces_of(scope, graph), graph)
-    stretch = graph.stretch
-    step = np.searchsorted(np.array(stretch.ends), pieces.start, side="right")
-    before = pieces.start < np.array([*stretch.starts, np.iinfo(np.int64).max])[step]
-    numbers = np.array([*stretch.steps, NO_STEP])[step]
+    window = graph.window
+    step = np.searchsorted(np.array(window.ends), pieces.start, side="right")
+    before = pieces.start < np.array([*window.starts, np.iinfo(np.int64).max])[step]
+    numbers = np.array([*window.steps, NO_STEP])[step]
     count = len(pieces.start)
     labels: dict[str, Array] = {name: np.full(count, None, object) for name in ("name", "operator", "module")}
     class_of = np.full(count, None, object)
     for number, events in enumerate(graph.recordings):
-        own = pieces.recording == number
-        if not own.any():
+        local = pieces.recording == number
+        if not local.any():
             continue
-        asked = {"rank": events.rank, "span": events.span}
+        key = {"rank": events.rank, "span": events.span}
         tables = {
-            "host": pa.table({"id": np.unique(pieces.host[own])}),
-            "work": pa.table({"id": np.unique(pieces.work[own])}),
+            "host": pa.table({"id": np.unique(pieces.host[local])}),
+            "work": pa.table({"id": np.unique(pieces.work[local])}),
         }
-        computes = np.flatnonzero(own & (pieces.kind == COMPUTATION))
+        computes = np.flatnonzero(local & (pieces.kind == COMPUTATION))
         with scope.of_rank(events.rank, all_times=True) as rank, rank.beside("path", tables):
-            found = (rank.sql(_OF_HOST, asked), rank.sql(_OF_WORK, asked))
+            labelled = (rank.sql(_OF_HOST, key), rank.sql(_OF_WORK, key))
         if len(computes):
-            known, classes = classes_of_events(scope, events.rank)
-            at = places(known, pieces.work[computes])
+            ids_of_work, classes = classes_of_events(scope, events.rank)
+            at = places(ids_of_work, pieces.work[computes])
             class_of[computes] = np.array(CLASSES, object)[classes[at]]
-        for ids, rows in zip((pieces.host, pieces.work), found, strict=True):
-            mine = np.flatnonzero(own & (ids >= 0))
+        for ids, rows in zip((pieces.host, pieces.work), labelled, strict=True):
+            mine = np.flatnonzero(local & (ids >= 0))
             at = places(rows.column("id").to_numpy(), ids[mine])
             for name, values in labels.items():
                 values[mine] = rows.column(name).to_numpy()[at]
     ranks = np.array([events.rank for events in graph.recordings] + [-1])[pieces.recording]
     return pa.table(
         {
-            "span": np.full(count, stretch.span),
+            "span": np.full(count, window.span),
             "rank": pa.array(ranks, pa.int64(), mask=ranks < 0),
             "step": pa.array(numbers, pa.int64(), mask=before | (numbers == NO_STEP)),
             "start_ns": pieces.start,
@@ -93,8 +93,8 @@ def named_pieces(scope: Scope, graph: Graph) -> pa.Table:
 
 def _cut(pieces: Pieces, graph: Graph) -> Pieces:
     """Splits pieces that cross the start or the end of a step."""
-    edges = np.unique([*graph.stretch.starts, *graph.stretch.ends])
-    edges = edges[(edges > graph.stretch.start) & (edges < graph.stretch.end)]
+    edges = np.unique([*graph.window.starts, *graph.window.ends])
+    edges = edges[(edges > graph.window.start) & (edges < graph.window.end)]
     within = np.searchsorted(pieces.end, edges, side="right")
     cuts = pieces.start[np.minimum(within, len(pieces.start) - 1)] < edges
     within, edges = within[cuts], edges[cuts]

@@ -20,13 +20,13 @@ LACKS_RANKS = "coalesce(matched_ranks < group_size AND operation NOT IN ('send',
 """SQL: matched collectives that lack a rank of their group: it may have arrived last."""
 
 
-def _kept(column: str) -> str:
+def _in_window(column: str) -> str:
     """The part of a collective's time or amount that a window keeps: in proportion to its time."""
     return f"(c.{column}::HUGEINT * event.dur_ns // greatest(c.end_ns - c.start_ns, 1))::BIGINT"
 
 
 _WITHIN = " ".join(f"WHEN regexp_matches(name, '{pattern}') THEN '{kind}'" for kind, pattern in WITHIN.items())
-_ALIKE = f"""
+_GROUPS = f"""
     WITH event AS (
         SELECT rank, id, dur_ns, step FROM device_event WHERE kind = 'communication'
         UNION ALL SELECT rank, id, dur_ns, step FROM host_event WHERE {COMMUNICATES}
@@ -78,9 +78,9 @@ _ALIKE = f"""
         c.wait_ns IS NOT NULL AND NOT {LACKS_RANKS} AS measured,
         count(*) AS calls,
         sum(event.dur_ns)::BIGINT AS total_ns,
-        sum({_kept("exposed_ns")})::BIGINT AS exposed_ns,
-        sum({_kept("wait_ns")})::BIGINT AS wait_ns,
-        sum({_kept("bytes")})::BIGINT AS moved
+        sum({_in_window("exposed_ns")})::BIGINT AS exposed_ns,
+        sum({_in_window("wait_ns")})::BIGINT AS wait_ns,
+        sum({_in_window("bytes")})::BIGINT AS moved
     FROM collective AS c
     JOIN event ON (event.rank, event.id) = (c.rank, coalesce(c.id, c.host_id))
     JOIN rank AS own ON own.rank = c.rank
@@ -93,7 +93,7 @@ _ALIKE = f"""
 """
 
 
-class Alike(NamedTuple):
+class CollectiveGroup(NamedTuple):
     """Collectives of a rank that are alike.
 
     Args:
@@ -134,16 +134,16 @@ class Sums(NamedTuple):
     bandwidth_over: str | None
 
 
-def alike(scope: Scope) -> list[Alike]:
+def group_collectives(scope: Scope) -> list[CollectiveGroup]:
     """Reads the collectives of a scope: thousands of rows at most, however many there are.
 
     A collective that a window cuts counts in proportion to its remaining time.
     """
     tables = {"host": scope.every("host_event"), "collective": scope.every("collective")}
-    rows = scope.sql(_ALIKE.format(**tables)).to_pylist()
+    rows = scope.sql(_GROUPS.format(**tables)).to_pylist()
     linked = chains(scope)
     return [
-        Alike(
+        CollectiveGroup(
             row,
             parallelism(
                 row["group_description"],
@@ -157,9 +157,9 @@ def alike(scope: Scope) -> list[Alike]:
     ]
 
 
-def summed(found: list[Alike]) -> Sums:
+def summed(groups: list[CollectiveGroup]) -> Sums:
     """Sums some collectives."""
-    rows = [one.row for one in found]
+    rows = [group.row for group in groups]
     measured = [row for row in rows if row["measured"]]
     exposed = [row["exposed_ns"] for row in rows if row["exposed_ns"] is not None]
     moved = [row["moved"] for row in rows if row["moved"] is not None]

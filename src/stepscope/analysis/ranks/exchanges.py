@@ -69,19 +69,19 @@ def exchanges(scope: Scope) -> Exchanges:
     requested, the receiver's arguments do.
     """
     rows = scope.sql(_EXCHANGES).to_pylist()
-    found = Exchanges(0, 0, {}, {}, {}, {}, {})
+    totals = Exchanges(0, 0, {}, {}, {}, {}, {})
     calls = split = 0
     for row in rows:
         key, count = (row["group_name"], row["rank"]), row["calls"]
         calls += count
-        found.of_rank[key] = found.of_rank.get(key, 0) + count
+        totals.of_rank[key] = totals.of_rank.get(key, 0) + count
         size = _element_bytes(row)
-        for total, elements in ((found.sent, "elements_in"), (found.received, "elements_out")):
-            before, own = total.get(key, 0), row[elements]
-            known = before is not None and own is not None and size is not None
-            total[key] = before + count * own * size if known else None
-        split += count if _add_pairs(found, row, size, set(scope.ranks)) else 0
-    return found._replace(calls=calls, split=split)
+        for sums, elements in ((totals.sent, "elements_in"), (totals.received, "elements_out")):
+            before, elements_of_rank = sums.get(key, 0), row[elements]
+            complete = before is not None and elements_of_rank is not None and size is not None
+            sums[key] = before + count * elements_of_rank * size if complete else None
+        split += count if _add_pairs(totals, row, size, set(scope.ranks)) else 0
+    return totals._replace(calls=calls, split=split)
 
 
 class Exchange(NamedTuple):
@@ -110,21 +110,21 @@ def _element_bytes(row: dict[str, Any]) -> int | None:
     return int(row["bytes"] // row["elements_in"])
 
 
-def _add_pairs(found: Exchanges, row: dict[str, Any], size: int | None, recorded: set[int]) -> bool:
+def _add_pairs(totals: Exchanges, row: dict[str, Any], size: int | None, recorded: set[int]) -> bool:
     """Adds an exchange to what each rank sent to each other; false if that is not recorded."""
     ranks = _ranks(row)
     sent = _shares(row["sent"], row["elements_in"], ranks)
     if ranks is None or sent is None or size is None:
         return False
     received = _shares(row["received"], row["elements_out"], ranks)
-    own = row["rank"]
-    listed = [(Pair(row["group_name"], own, to), n) for to, n in zip(ranks, sent, strict=True)]
+    rank = row["rank"]
+    listed = [(Pair(row["group_name"], rank, to), n) for to, n in zip(ranks, sent, strict=True)]
     if received is not None:
-        came = zip(ranks, received, strict=True)
-        listed += [(Pair(row["group_name"], source, own), n) for source, n in came if source not in recorded]
+        incoming = zip(ranks, received, strict=True)
+        listed += [(Pair(row["group_name"], source, rank), n) for source, n in incoming if source not in recorded]
     for pair, elements in listed:
-        found.moved[pair] = found.moved.get(pair, 0) + round(elements * size * row["calls"])
-        found.pairs[pair] = found.pairs.get(pair, 0) + row["calls"]
+        totals.moved[pair] = totals.moved.get(pair, 0) + round(elements * size * row["calls"])
+        totals.pairs[pair] = totals.pairs.get(pair, 0) + row["calls"]
     return True
 
 
@@ -137,11 +137,11 @@ def _ranks(row: dict[str, Any]) -> list[int] | None:
     return list(range(size)) if size is not None and size == row["world_size"] else None
 
 
-def _shares(told: str | None, elements: int | None, ranks: list[int] | None) -> list[Fraction] | None:
+def _shares(recorded: str | None, elements: int | None, ranks: list[int] | None) -> list[Fraction] | None:
     """Elements that go to each rank, from the recorded shares; None if they do not fit the group."""
-    if told is None or elements is None or not ranks:
+    if recorded is None or elements is None or not ranks:
         return None
-    shares = json.loads(told)
+    shares = json.loads(recorded)
     if not shares:
         return [Fraction(elements, len(ranks))] * len(ranks) if elements % len(ranks) == 0 else None
     if len(shares) != len(ranks) or (not sum(shares) and elements):

@@ -39,14 +39,15 @@ def chains(scope: Scope) -> frozenset[Group]:
         to, source = set(row["to"] or ()), set(row["from"] or ())
         fits = to == source and -1 not in to and len(to) <= 2
         inner = fits and len(to) == 2 and (row["size"] or 0) > 3
-        own = groups.setdefault((row["group_name"], row["group_description"]), [])
-        own.append((to if fits else set(), inner))
+        members = groups.setdefault((row["group_name"], row["group_description"]), [])
+        members.append((to if fits else set(), inner))
     return frozenset(
         group
-        for group, own in groups.items()
-        if all(peers for peers, _ in own)
+        for group, members in groups.items()
+        if all(peers for peers, _ in members)
         and (
-            any(inner for _, inner in own) or {len(peers) for peers, _ in own} == {1, 2}  # both ends and the middle
+            any(inner for _, inner in members)
+            or {len(peers) for peers, _ in members} == {1, 2}  # both ends and the middle
         )
     )
 

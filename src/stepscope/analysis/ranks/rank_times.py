@@ -86,21 +86,21 @@ def rank_steps(scope: Scope) -> list[RankSteps]:
 
 
 def _rank_steps(scope: Scope) -> Iterator[RankSteps]:
-    with every_step(scope) as whole:
-        of_stages = pipelines(whole)
+    with every_step(scope) as all_steps:
+        of_stages = pipelines(all_steps)
         for ranks in rank_batches(scope):
-            steps, device = steps_of(scope, ranks), device_work(whole, ranks)
-            marked, waits = marks_steps(scope), recordings(whole.numpy(_WAITS.format(ranks=ranks)))
+            steps, device = steps_of(scope, ranks), device_work(all_steps, ranks)
+            marked, waits = marks_steps(scope), recordings(all_steps.numpy(_WAITS.format(ranks=ranks)))
             stages: Recordings = {}
             if of_stages is not None:
-                asked = _OF_STAGES.format(ranks=ranks, stages=of_stages.condition)
-                stages = recordings(whole.numpy(asked))
-            for key, own in steps.items():
+                query = _OF_STAGES.format(ranks=ranks, stages=of_stages.condition)
+                stages = recordings(all_steps.numpy(query))
+            for key, windows in steps.items():
                 work = device.get(key)
-                looked_at = own["start_ns"], own["end_ns"]
+                looked_at = windows["start_ns"], windows["end_ns"]
                 if not marked and work is not None:
                     looked_at = extent(work)
-                yield _measured(key, own, looked_at, work, waits.get(key), stages.get(key))
+                yield _measured(key, windows, looked_at, work, waits.get(key), stages.get(key))
 
 
 def _measured(
@@ -114,12 +114,12 @@ def _measured(
     start, end = steps["start_ns"], steps["end_ns"]
     times: dict[str, Array] = {"step": end - start}
     devices = [] if work is None or not has_times(work) else list(groups(work, "device").values())
-    for own in devices:
-        share = share_device(own, *looked_at)
-        kernels = (own["work"] == COMPUTATION) | (own["work"] == COMMUNICATION)
-        found = {name: getattr(share, f"{name}_ns") for name in (*PARTS, "communication", "copy")}
-        found["kernels"] = covered(union_of(own, kernels), *looked_at)
-        for name, ns in found.items():
+    for of_device in devices:
+        share = share_device(of_device, *looked_at)
+        kernels = (of_device["work"] == COMPUTATION) | (of_device["work"] == COMMUNICATION)
+        measures = {name: getattr(share, f"{name}_ns") for name in (*PARTS, "communication", "copy")}
+        measures["kernels"] = covered(union_of(of_device, kernels), *looked_at)
+        for name, ns in measures.items():
             times[name] = times[name] + ns if name in times else ns
     if waits is not None:
         times["waiting"] = _summed_in(start, end, waits["start_ns"], waits["wait_ns"])
@@ -163,22 +163,22 @@ def outliers(samples: Mapping[int, Sequence[float]], step_ns: float, resolution_
     >>> list(outliers({0: [100, 101], 1: [101, 102], 2: [100, 100], 3: [150, 149]}, 100.0, 0.0))
     [3]
     """
-    means = {rank: float(np.mean(own)) for rank, own in samples.items() if len(own)}
+    means = {rank: float(np.mean(values)) for rank, values in samples.items() if len(values)}
     if len(means) < ENOUGH_RANKS:
         return {}
-    found = {}
+    result = {}
     for rank, mean in means.items():
         others = sorted(other for of, other in means.items() if of != rank)
         middle = quantile(others, 0.5)
-        spread = _TO_DEVIATION * quantile(sorted(abs(one - middle) for one in others), 0.5)
-        least = max(SPREADS * spread, OF_STEP * step_ns, resolution_ns)
-        if abs(mean - middle) > max(least, _noise(samples[rank])):
-            found[rank] = Differs(mean - middle, (mean - middle) / middle if middle else None)
-    return found
+        spread = _TO_DEVIATION * quantile(sorted(abs(mean_of_rank - middle) for mean_of_rank in others), 0.5)
+        threshold = max(SPREADS * spread, OF_STEP * step_ns, resolution_ns)
+        if abs(mean - middle) > max(threshold, _noise(samples[rank])):
+            result[rank] = Differs(mean - middle, (mean - middle) / middle if middle else None)
+    return result
 
 
-def _noise(own: Sequence[float]) -> float:
+def _noise(values: Sequence[float]) -> float:
     """Half of the 95 % interval of a mean; infinite for a single value."""
-    if len(own) < 2:
+    if len(values) < 2:
         return math.inf
-    return student_t(len(own) - 1) * float(np.std(own, ddof=1)) / math.sqrt(len(own))
+    return student_t(len(values) - 1) * float(np.std(values, ddof=1)) / math.sqrt(len(values))

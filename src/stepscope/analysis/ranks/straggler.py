@@ -1,6 +1,6 @@
 """Finds the rank that the others wait for: from a trace's collectives, or from the phases of every rank's steps.
 
-A trace of all ranks has each collective's arrivals, and what the late rank did before (`lateness`). Phases
+A trace of all ranks has each collective's arrivals, and what the late rank did before (`skew`). Phases
 do not. Ranks that exchange gradients in every step have steps of the same length, whoever is late: the others
 wait for the rest of it. An all-reduce inside backward even makes all backwards equally long if a
 rank is late within its own. So a phase that is longer on one rank proves nothing by itself: the rank
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stepscope.analysis.ranks.lateness import Lateness
+    from stepscope.analysis.ranks.skew import RankSkew
     from stepscope.analysis.recording import Array
 
 LATE_ABOVE = 0.05
@@ -30,7 +30,7 @@ LATE_ABOVE = 0.05
 ENOUGH_RANKS = 4
 """With fewer ranks, their number alone does not show which one is late."""
 
-_OWN = ("input_wait", "host_to_device", "forward", "optimizer")
+_LOCAL_PHASES = ("input_wait", "host_to_device", "forward", "optimizer")
 _MEETING = "backward"
 _NEARLY = 0.75
 """Ranks late by at least this share of the latest one's lateness are late with it: those of a slow node."""
@@ -69,7 +69,7 @@ class Straggler:
             waiting hides the difference.
         waits_ns: the time that it and the others (their median) spend in all-reduce; None if not timed.
         in_step: the others' steps are as long as its own: they wait in every step.
-        cause: with collectives, what it did longer than those that waited, a name in `lateness.CAUSES`.
+        cause: with collectives, what it did longer than those that waited, a name in `skew.CAUSES`.
     """
 
     ranks: tuple[int, ...]
@@ -89,53 +89,50 @@ def find_straggler(ranks: Mapping[int, RankTimes]) -> Straggler | None:
         return None
     compared = _Compared(ranks, step_ns)
     for judge in (_by_all_reduce, _by_input, _by_number):
-        found = judge(compared)
-        if found is not None:
-            return found
+        straggler = judge(compared)
+        if straggler is not None:
+            return straggler
     return None
 
 
-def late_in_collectives(lateness: Lateness) -> Straggler | None:
+def late_in_collectives(skew: RankSkew) -> Straggler | None:
     """The ranks that the others wait for in matched collectives, each charged with what it caused."""
-    from stepscope.analysis.ranks.lateness import CAUSES
+    from stepscope.analysis.ranks.skew import CAUSES
 
-    if not lateness.step_ns:
+    if not skew.step_ns:
         return None
-    late = recorded_lateness(lateness)
-    ranks = _latest(late, lateness.step_ns, most=0.5)
+    late = recorded_skew(skew)
+    ranks = _latest(late, skew.step_ns, max_share=0.5)
     if not ranks:
         return None
     late_ns = late[ranks[0]]
-    cause = CAUSES[int(lateness.by_rank(recorded_charges(lateness))[ranks[0]].argmax())]
-    return Straggler(ranks, late_ns, late_ns / lateness.step_ns, None, cause=cause)
+    cause = CAUSES[int(skew.by_rank(recorded_charges(skew))[ranks[0]].argmax())]
+    return Straggler(ranks, late_ns, late_ns / skew.step_ns, None, cause=cause)
 
 
-def recorded_lateness(lateness: Lateness) -> dict[int, float]:
+def recorded_skew(skew: RankSkew) -> dict[int, float]:
     """How long one of the others waits because of each rank in a mean step (ns).
 
     Time before a rank's recording is left out: ranks do not start recording at the same time.
     """
-    return {
-        rank: lateness.per_step(float(causes.sum()))
-        for rank, causes in lateness.by_rank(recorded_charges(lateness)).items()
-    }
+    return {rank: skew.per_step(float(causes.sum())) for rank, causes in skew.by_rank(recorded_charges(skew)).items()}
 
 
-def recorded_charges(lateness: Lateness) -> Array:
+def recorded_charges(skew: RankSkew) -> Array:
     """What each wait is charged (ns), a column a cause, without what lies before a recording."""
-    from stepscope.analysis.ranks.lateness import CAUSES
+    from stepscope.analysis.ranks.skew import CAUSES
 
-    charged: Array = lateness.charged_ns[:, : CAUSES.index("before the recording")]
+    charged: Array = skew.charged_ns[:, : CAUSES.index("before the recording")]
     return charged
 
 
-def _latest(late: Mapping[int, float], step_ns: float, *, most: float) -> tuple[int, ...]:
-    """The latest rank and those nearly as late, if it is late enough and they are at most the share `most` of all."""
+def _latest(late: Mapping[int, float], step_ns: float, *, max_share: float) -> tuple[int, ...]:
+    """The latest rank and those nearly as late, if it is late enough and they are at most the share `max_share` of all."""
     latest = max(late, key=lambda rank: late[rank])
     if late[latest] < LATE_ABOVE * step_ns:
         return ()
     with_it = [rank for rank in late if late[rank] >= _NEARLY * late[latest]]
-    if len(with_it) > most * len(late):
+    if len(with_it) > max_share * len(late):
         return ()
     return tuple(sorted(with_it, key=lambda rank: (-late[rank], rank)))
 
@@ -145,12 +142,12 @@ class _Compared:
     ranks: Mapping[int, RankTimes]
     step_ns: float
     timed: bool = field(init=False)
-    own: tuple[str, ...] = field(init=False)
+    local_phases: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self.timed = all(times.all_reduce_ns is not None for times in self.ranks.values())
         waits = any(times.forward_waits for times in self.ranks.values())
-        self.own = tuple(phase for phase in _OWN if phase != "forward" or not waits)
+        self.local_phases = tuple(phase for phase in _LOCAL_PHASES if phase != "forward" or not waits)
 
     def excess(self, phases: Iterable[str]) -> dict[int, float]:
         """How much longer each rank is in these phases than the others' median."""
@@ -164,11 +161,11 @@ class _Compared:
         late: Mapping[int, float],
         phases: Sequence[str],
         *,
-        most: float = 0.5,
+        max_share: float = 0.5,
         waits_ns: tuple[float, float] | None = None,
     ) -> Straggler | None:
-        """The latest rank and those nearly as late, if they are at most the share `most` of all."""
-        with_it = _latest(late, self.step_ns, most=most)
+        """The latest rank and those nearly as late, if they are at most the share `max_share` of all."""
+        with_it = _latest(late, self.step_ns, max_share=max_share)
         if not with_it:
             return None
         latest, late_ns = with_it[0], late[with_it[0]]
@@ -188,48 +185,48 @@ def _by_all_reduce(compared: _Compared) -> Straggler | None:
     others = medians_of_others(waits)
     late = {rank: others[rank] - wait for rank, wait in waits.items()}
     latest = max(late, key=lambda rank: late[rank])
-    phases = (*_OWN, "residual")
-    found = compared.straggler(late, phases, waits_ns=(waits[latest], others[latest]))
-    if found is None:
+    phases = (*_LOCAL_PHASES, "residual")
+    straggler = compared.straggler(late, phases, waits_ns=(waits[latest], others[latest]))
+    if straggler is None:
         return None
     # A rank that spends much more time elsewhere than it is late by may be waiting there.
-    if any(compared.excess([phase])[latest] > 1.5 * found.late_ns for phase in phases):
+    if any(compared.excess([phase])[latest] > 1.5 * straggler.late_ns for phase in phases):
         return None
     # If most of the all-reduce is not waiting, a phase has to confirm it.
-    waiting = found.late_ns >= 0.5 * others[latest]
-    return found if waiting or (found.phase_ns or 0.0) >= 0.5 * found.late_ns else None
+    waiting = straggler.late_ns >= 0.5 * others[latest]
+    return straggler if waiting or (straggler.phase_ns or 0.0) >= 0.5 * straggler.late_ns else None
 
 
 def _by_input(compared: _Compared) -> Straggler | None:
     late = compared.excess(["input_wait"])
-    found = compared.straggler(late, ["input_wait"])
-    return None if found is None else _met(compared, found)
+    straggler = compared.straggler(late, ["input_wait"])
+    return None if straggler is None else _met(compared, straggler)
 
 
 def _by_number(compared: _Compared) -> Straggler | None:
     """Judges by what ranks do on their own, with care: the rest of a step may be a wait too."""
     if len(compared.ranks) < ENOUGH_RANKS:
         return None
-    own, found = compared.own, None
+    local_phases, straggler = compared.local_phases, None
     if not compared.timed:
-        found = compared.straggler(compared.excess(own), own)
-    if found is None:
-        with_rest = (*own, "residual")
-        found = compared.straggler(compared.excess(with_rest), with_rest, most=0.25)
-    return None if found is None else _met(compared, found)
+        straggler = compared.straggler(compared.excess(local_phases), local_phases)
+    if straggler is None:
+        with_rest = (*local_phases, "residual")
+        straggler = compared.straggler(compared.excess(with_rest), with_rest, max_share=0.25)
+    return None if straggler is None else _met(compared, straggler)
 
 
-def _met(compared: _Compared, found: Straggler) -> Straggler | None:
+def _met(compared: _Compared, straggler: Straggler) -> Straggler | None:
     """The same straggler, if the others' steps are as long because they wait, or shorter because they do not."""
-    rank = found.ranks[0]
+    rank = straggler.ranks[0]
     steps = {of: times.step_ns for of, times in compared.ranks.items()}
-    if steps[rank] - medians_of_others(steps)[rank] >= 0.5 * found.late_ns:
-        return replace(found, in_step=False)
+    if steps[rank] - medians_of_others(steps)[rank] >= 0.5 * straggler.late_ns:
+        return replace(straggler, in_step=False)
     if not compared.ranks[rank].on_device:
-        return found
+        return straggler
     # A device with work left does not notice a late host: then nobody waits.
-    waiting = [_MEETING] if "forward" in compared.own else [_MEETING, "forward"]
-    return found if -compared.excess(waiting)[rank] >= 0.5 * found.late_ns else None
+    waiting = [_MEETING] if "forward" in compared.local_phases else [_MEETING, "forward"]
+    return straggler if -compared.excess(waiting)[rank] >= 0.5 * straggler.late_ns else None
 
 
 def medians_of_others(times: Mapping[int, float]) -> dict[int, float]:
@@ -241,8 +238,8 @@ def medians_of_others(times: Mapping[int, float]) -> dict[int, float]:
     # Sorted once: a median for each of thousands of ranks would sort them thousands of times.
     order = sorted(times, key=lambda rank: times[rank])
     left = len(order) - 1
-    found = {}
+    medians = {}
     for place, rank in enumerate(order):
         low, high = (order[middle + (middle >= place)] for middle in ((left - 1) // 2, left // 2))
-        found[rank] = (times[low] + times[high]) / 2
-    return found
+        medians[rank] = (times[low] + times[high]) / 2
+    return medians

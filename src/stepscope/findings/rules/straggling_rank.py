@@ -13,7 +13,7 @@ from stepscope.findings.one_step import in_one_step
 from stepscope.query.script import script_of
 
 if TYPE_CHECKING:
-    from stepscope.analysis.ranks.lateness import Lateness
+    from stepscope.analysis.ranks.skew import RankSkew
 
 _SHARE = Threshold("what the others wait for it, of the step", LATE_ABOVE, "ratio", "ours: as for waiting for input")
 _WORK = "its share of the work (longer sequences, larger batches), its clocks, other processes on its node"
@@ -78,14 +78,14 @@ def straggling_rank(facts: Facts) -> Iterator[Finding]:
 
 
 def _of_collectives(facts: Facts, late: Straggler) -> Finding:
-    from stepscope.analysis.ranks.lateness import CAUSES
-    from stepscope.analysis.ranks.why_late import why
+    from stepscope.analysis.ranks.delay_cause import explain_delay
+    from stepscope.analysis.ranks.skew import CAUSES
 
     lateness, rank = facts.lateness, late.ranks[0]
     assert lateness is not None  # noqa: S101  # they told who is late
     charged = lateness.by_rank(lateness.charged_ns)[rank].tolist()
     told = f"in collectives the others wait {time_text(late.late_ns)} per step for rank {rank}{_in_one_step(lateness, rank)}"
-    if because := why(facts.scope, lateness, rank, recorded=True):
+    if because := explain_delay(facts.scope, lateness, rank, recorded=True):
         told += f": {because}"
     before_ns = lateness.per_step(charged[CAUSES.index("before the recording")])
     if before_ns >= _SHARE.value * facts.step_ns:
@@ -113,7 +113,7 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
     )
 
 
-def _in_one_step(lateness: Lateness, rank: int) -> str:
+def _in_one_step(lateness: RankSkew, rank: int) -> str:
     """Whether one step makes the mean, in words."""
     by_step: dict[tuple[int, int], float] = {}
     own = lateness.late == rank

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from stepscope.analysis.counted import counted_steps
 from stepscope.query.scope import Scope
 
-MOST_WORK = 2_000_000
+MAX_WORK = 2_000_000
 """Kernels, copies and fills of all ranks that one path may cover. Of more, the last steps are taken."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class StepWindow:
     """Consecutive steps.
 
     Args:
@@ -51,7 +51,7 @@ _STEPS = """
 """
 
 
-def stretches(scope: Scope, whole: Scope) -> list[Stretch]:
+def step_windows(scope: Scope, all_steps: Scope) -> list[StepWindow]:
     """The requested steps, or those that count, of each recording that has any; on all of its ranks, because results
     are divided by the number of steps.
 
@@ -62,30 +62,32 @@ def stretches(scope: Scope, whole: Scope) -> list[Stretch]:
     if scope.steps is not None:
         numbers = ", ".join(map(str, scope.steps)) or "NULL"
         chosen = f"SELECT rank, span, step FROM step WHERE step IN ({numbers})"
-    rows = whole.sql(_STEPS.format(chosen=chosen)).to_pylist()
-    found = []
+    rows = all_steps.sql(_STEPS.format(chosen=chosen)).to_pylist()
+    windows = []
     for span in sorted({row["span"] for row in rows}):
-        known = [row for row in rows if row["span"] == span]
-        asked = [place for place, row in enumerate(known) if row["chosen"]]
+        candidates = [row for row in rows if row["span"] == span]
+        chosen_places = [place for place, row in enumerate(candidates) if row["chosen"]]
         if scope.steps is None:
-            everywhere = len({rank for row in known for rank in row["ranks"]})
-            asked = [place for place in asked if known[place]["chosen_on"] == everywhere] or asked
-        kept: list[int] = []
+            everywhere = len({rank for row in candidates for rank in row["ranks"]})
+            chosen_places = [
+                place for place in chosen_places if candidates[place]["chosen_on"] == everywhere
+            ] or chosen_places
+        taken: list[int] = []
         work = 0
-        for place in reversed(asked):
-            work += known[place]["device_events"]
-            if kept and work > MOST_WORK:
+        for place in reversed(chosen_places):
+            work += candidates[place]["device_events"]
+            if taken and work > MAX_WORK:
                 break
-            kept.append(place)
-        kept.reverse()
-        if not kept:
+            taken.append(place)
+        taken.reverse()
+        if not taken:
             continue
-        steps = [known[place] for place in kept]
-        before = known[max(kept[0] - 1, 0)]
+        steps = [candidates[place] for place in taken]
+        before = candidates[max(taken[0] - 1, 0)]
         ranks = tuple(sorted({rank for row in steps for rank in row["ranks"]}))
         began = dict(zip(steps[0]["ranks"], steps[0]["began"], strict=True))
-        found.append(
-            Stretch(
+        windows.append(
+            StepWindow(
                 span=span,
                 ranks=ranks,
                 steps=tuple(row["step"] for row in steps),
@@ -95,9 +97,9 @@ def stretches(scope: Scope, whole: Scope) -> list[Stretch]:
                 ends=tuple(row["end_ns"] for row in steps),
                 since=min(before["start_ns"], before["host_start_ns"]),
                 until=max(row["end_ns"] for row in steps) + 1,
-                before=before["step"] if kept[0] else None,
-                left_out=len(asked) - len(kept),
+                before=before["step"] if taken[0] else None,
+                left_out=len(chosen_places) - len(taken),
                 began=tuple(began.get(rank, steps[0]["start_ns"]) for rank in ranks),
             )
         )
-    return found
+    return windows

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from stepscope.analysis.ranks.lateness import CAUSES, Lateness
+from stepscope.analysis.ranks.skew import CAUSES, RankSkew
 from stepscope.analysis.recording import Array
 from stepscope.base.units import ratio_text
 from stepscope.query.kernel_names import short_names
@@ -22,10 +22,10 @@ _WINDOWS = """
         / dur_ns)::DOUBLE AS time_ns
     FROM {table} JOIN stretch USING (rank, span)
     WHERE start_ns < to_ns AND start_ns + dur_ns > from_ns AND dur_ns > 0 AND {condition}
-    GROUP BY name HAVING time_ns > 0 ORDER BY time_ns DESC, name LIMIT {most}
+    GROUP BY name HAVING time_ns > 0 ORDER BY time_ns DESC, name LIMIT {limit}
 """
 _WORTH_NAMING = 0.25
-_MOST = 0.2
+_MIN_SHARE = 0.2
 _NAMED = {
     "computation": ("device_event", "dur_ns", "kind = 'computation'"),
     "host": (
@@ -37,7 +37,7 @@ _NAMED = {
 """Causes that names of kernels, or of operators and calls, explain further."""
 
 
-def what_took_longer(scope: Scope, lateness: Lateness, rank: int, cause: str, most: int = 2) -> list[str]:
+def slower_names(scope: Scope, skew: RankSkew, rank: int, cause: str, limit: int = 2) -> list[str]:
     """The names of the kernels, or operators and calls, in which a late rank spent more time than the others,
     largest difference first.
 
@@ -46,38 +46,38 @@ def what_took_longer(scope: Scope, lateness: Lateness, rank: int, cause: str, mo
     Args:
         cause: one of `CAUSES`; only computation and host have names.
     """
-    own = np.flatnonzero((lateness.late == rank) & (lateness.weight > 0))
-    if cause not in _NAMED or not len(own):
+    rows = np.flatnonzero((skew.late == rank) & (skew.weight > 0))
+    if cause not in _NAMED or not len(rows):
         return []
-    order = own[np.lexsort((-lateness.wait_ns[own], lateness.late_end[own]))]
-    pairs = order[np.unique(lateness.late_end[order], return_index=True)[1]]
+    order = rows[np.lexsort((-skew.wait_ns[rows], skew.late_end[rows]))]
+    pairs = order[np.unique(skew.late_end[order], return_index=True)[1]]
     table, part, condition = _NAMED[cause]
 
     def both(late: Array, waiting: Array) -> list[float]:
         columns: Iterable[float] = np.concatenate([late[pairs], waiting[pairs]]).tolist()
         return list(columns)
 
-    asked = {
-        "rank": both(lateness.late, lateness.waiter),
-        "span": both(lateness.late_span, lateness.wait_span),
-        "start_ns": both(lateness.late_start, lateness.wait_start),
-        "end_ns": both(lateness.late_end, lateness.wait_end),
+    windows = {
+        "rank": both(skew.late, skew.waiter),
+        "span": both(skew.late_span, skew.wait_span),
+        "start_ns": both(skew.late_start, skew.wait_start),
+        "end_ns": both(skew.late_end, skew.wait_end),
         "weight": [1.0] * len(pairs) + [-1.0] * len(pairs),
     }
-    query = _WINDOWS.format(table=table, part=part, condition=condition, most=most)
-    with Scope(scope.store, all_times=True) as whole:
-        found = whole.sql(query, asked).to_pylist()
-    whole_ns = sum(row["time_ns"] for row in found)
-    return [row["name"] for row in found if row["time_ns"] >= _WORTH_NAMING * whole_ns]
+    query = _WINDOWS.format(table=table, part=part, condition=condition, limit=limit)
+    with Scope(scope.store, all_times=True) as all_times:
+        by_name = all_times.sql(query, windows).to_pylist()
+    total_ns = sum(row["time_ns"] for row in by_name)
+    return [row["name"] for row in by_name if row["time_ns"] >= _WORTH_NAMING * total_ns]
 
 
-def shares_of_longer(charged_ns: Array) -> Array:
+def cause_shares(charged_ns: Array) -> Array:
     """The share of each cause in all that a rank did longer; negative for what it did shorter."""
     shares: Array = charged_ns / max(charged_ns.clip(min=0).sum(), 1)
     return shares
 
 
-def why(scope: Scope, lateness: Lateness, rank: int, *, recorded: bool = False) -> str:
+def explain_delay(scope: Scope, skew: RankSkew, rank: int, *, recorded: bool = False) -> str:
     """Explains most of a rank's lateness in words; empty if nobody waited for it.
 
     Shares are relative to all that it did longer than the others: what it did shorter made it less late. Causes
@@ -86,17 +86,17 @@ def why(scope: Scope, lateness: Lateness, rank: int, *, recorded: bool = False) 
     Args:
         recorded: ignore the time before its recording.
     """
-    charged = lateness.by_rank(lateness.charged_ns)[rank]
+    charged = skew.by_rank(skew.charged_ns)[rank]
     if recorded:
         charged[CAUSES.index("before the recording")] = 0
     if charged.sum() <= 0:
         return ""
-    shares = shares_of_longer(charged)
+    shares = cause_shares(charged)
     parts = []
     for place in (-charged).argsort(kind="stable").tolist():
-        if shares[place] < _MOST:
+        if shares[place] < _MIN_SHARE:
             break
-        names = what_took_longer(scope, lateness, rank, CAUSES[place])
+        by_name = slower_names(scope, skew, rank, CAUSES[place])
         text = f"{CAUSES[place]} {ratio_text(shares[place])}"
-        parts.append(f"{text} ({', '.join(short_names(names))})" if names else text)
+        parts.append(f"{text} ({', '.join(short_names(by_name))})" if by_name else text)
     return ", ".join(parts)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepscope.analysis.dependencies.builder import EdgeKind
 from stepscope.analysis.dependencies.graph import Graph
-from stepscope.analysis.dependencies.net import ARRIVED, LOADER
 from stepscope.analysis.recording import NEVER, Array
 
-_DROPPABLE = (ARRIVED, LOADER)
+_DROPPABLE = (EdgeKind.ARRIVAL, EdgeKind.LOADER)
 """Edges that a change may drop: a moment that depends only on such an edge has no running sum."""
 
 
@@ -50,7 +50,7 @@ class Plan:
     last: Array
 
     @classmethod
-    def of(cls, graph: Graph, held: Array) -> Plan:
+    def of(cls, graph: Graph, pinned: Array) -> Plan:
         """Makes the plan of a graph.
 
         Args:
@@ -59,17 +59,17 @@ class Plan:
         """
         count = len(graph.time)
         edges = np.diff(graph.first)
-        fixed = (graph.time < graph.stretch.since) | (edges == 0)
+        fixed = (graph.time < graph.window.since) | (edges == 0)
         edge = np.full(count, -1, np.int64)
-        alone = np.flatnonzero(~fixed & (edges == 1) & ~held)
-        leads = graph.first[alone]
+        single = np.flatnonzero(~fixed & (edges == 1) & ~pinned)
+        leads = graph.first[single]
         follows = ~fixed[graph.source[leads]] & ~np.isin(graph.why[leads], _DROPPABLE)
-        alone, leads = alone[follows], leads[follows]
+        single, leads = single[follows], leads[follows]
         # Of the moments that depend only on the same one, one continues in its path.
-        one = np.unique(graph.source[leads], return_index=True)[1]
-        edge[alone[one]] = leads[one]
+        first_of_source = np.unique(graph.source[leads], return_index=True)[1]
+        edge[single[first_of_source]] = leads[first_of_source]
         head = np.arange(count)
-        head[alone[one]] = graph.source[leads[one]]
+        head[single[first_of_source]] = graph.source[leads[first_of_source]]
         while not np.array_equal(further := head[head], head):
             head = further
         order = np.argsort(head, kind="stable")
@@ -77,7 +77,7 @@ class Plan:
         place[order] = np.arange(count)
         heads = np.flatnonzero(~fixed & (edge < 0))
         # Each head's edges, and the recorded time if it is held.
-        number = edges[heads] + held[heads]
+        number = edges[heads] + pinned[heads]
         values = np.maximum(number - 1, 1)
         moment = np.repeat(heads, values)
         nth = np.arange(len(moment)) - np.repeat(np.cumsum(values) - values, values)
@@ -87,8 +87,8 @@ class Plan:
         at = np.where(fixed, 0, at[head])
 
         def leading(nth_edge: Array) -> Array:
-            found = graph.first[moment] + nth_edge
-            return np.where(nth_edge < edges[moment], found, -2)
+            edge_at = graph.first[moment] + nth_edge
+            return np.where(nth_edge < edges[moment], edge_at, -2)
 
         of_first = np.where(nth == 0, leading(np.zeros_like(nth)), -1)
         of_second = leading(np.minimum(nth + 1, np.repeat(number, values) - 1))
@@ -129,14 +129,14 @@ class Plan:
 
         def later(of: Array) -> list[int]:
             edge = np.maximum(of, 0)
-            own = np.where(of >= 0, weight[edge] + after[graph.source[edge]], 0) + slack
-            added: list[int] = np.where(of == -2, graph.time[self.moment], own).tolist()
-            return added
+            added_ns = np.where(of >= 0, weight[edge] + after[graph.source[edge]], 0) + slack
+            result: list[int] = np.where(of == -2, graph.time[self.moment], added_ns).tolist()
+            return result
 
         values = [0]
         append = values.append
         for a, x, b, y in zip(self.first, later(self.of_first), self.second, later(self.of_second), strict=True):
-            one, other = values[a] + x, values[b] + y
-            append(one if one > other else other)
+            left, right = values[a] + x, values[b] + y
+            append(left if left > right else right)
         moved: Array = np.array(values, np.int64)[self.at] + after
         return moved

@@ -6,7 +6,7 @@ stood still for. From there each has its own stretch of time to its arrival, by 
 differ by the wait. Each stretch is divided completely, so that the differences of its parts add up to the wait.
 
 A wait beside computation costs nothing, and waits of several consecutive buckets cost only as much as the rank
-stands still in the end. So a wait is weighted by its cost (`held_up`) over its length.
+stands still in the end. So a wait is weighted by its cost (`stalls`) over its length.
 
 A part may again be a wait: for a third rank, in a collective of another group. Then the third rank is the
 cause, and what it did. Such chains of waits are followed back with weights: a wait passes a part of its weight to each
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stepscope.analysis.ranks.held_up import Beside, find_held_up, until_woken
+from stepscope.analysis.ranks.stalls import RankActivity, find_stalls, until_woken
 from stepscope.analysis.recording import (
     COMMUNICATION,
     COPY,
@@ -111,7 +111,7 @@ others wait less than nothing, too much was charged elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lateness:
+class RankSkew:
     """Waits of ranks for others in the requested steps, one per row.
 
     Args:
@@ -119,7 +119,7 @@ class Lateness:
         waiter, late: the rank that waited, and the one that arrived last.
         step: step in which it waited; -1 outside of steps.
         wait_ns: how long (ns).
-        cost_ns: how much sooner it would have continued without it (ns); see `held_up`.
+        cost_ns: how much sooner it would have continued without it (ns); see `stalls`.
         asked: whether it was requested.
         weight: how much of it is charged to what the late rank did; with the waits that it caused.
         causes_ns: what the late rank did longer (ns): a column for each of `CAUSES`. Multiplied by the weight
@@ -142,7 +142,7 @@ class Lateness:
     step: Array
     wait_ns: Array
     cost_ns: Array
-    asked: Array
+    requested: Array
     weight: Array
     causes_ns: Array
     late_start: Array
@@ -152,7 +152,7 @@ class Lateness:
     wait_end: Array
     wait_span: Array
     collectives: int
-    untold: int
+    undecided: int
     attended: dict[int, int]
     last: dict[int, int]
     steps: float
@@ -182,44 +182,44 @@ class Lateness:
         return ns / self.steps / max(1, len(self.ranks) - 1)
 
 
-def find_lateness(scope: Scope) -> Lateness | None:
+def find_skew(scope: Scope) -> RankSkew | None:
     """Finds whom ranks waited for in the steps that count, or in those requested; None if no collective was
     matched over ranks.
 
     All ranks of the recording are examined, whichever were requested: a rank is late relative to the others. Those
     whose recording is damaged are neither late nor wait (`query.sound`).
     """
-    return scope.kept("lateness of sound ranks", lambda: _find_lateness(scope), Lateness)
+    return scope.kept("skew of valid ranks", lambda: _find_skew(scope), RankSkew)
 
 
-def _find_lateness(scope: Scope) -> Lateness | None:
+def _find_skew(scope: Scope) -> RankSkew | None:
     if scope.has_none("collective"):
         return None
     with (
         Scope(scope.store, all_times=True) as recorded,
-        Scope(scope.store, sound_ranks(recorded), all_times=True) as whole,
+        Scope(scope.store, sound_ranks(recorded), all_times=True) as valid,
     ):
-        rows = whole.numpy(_COLLECTIVES)
-        if rows["rank"].size and whole.ranks != recorded.ranks:
-            known = np.isin(rows["last_rank"], whole.ranks)
-            rows["last_rank"] = np.where(known, rows["last_rank"], -1)
+        rows = valid.numpy(_COLLECTIVES)
+        if rows["rank"].size and valid.ranks != recorded.ranks:
+            is_valid = np.isin(rows["last_rank"], valid.ranks)
+            rows["last_rank"] = np.where(is_valid, rows["last_rank"], -1)
         if not (rows["match_id"] >= 0).any():
             return None
-        steps = _windows(scope, whole)
-        found = _Waits(rows, steps)
-        found.cut(scope.part.window)
-        found.compare(whole)
-        return found.result()
+        steps = _windows(scope, valid)
+        waits = _Waits(rows, steps)
+        waits.cut(scope.part.window)
+        waits.compare(valid)
+        return waits.result()
 
 
-def _windows(scope: Scope, whole: Scope) -> tuple[Recordings, bool]:
+def _windows(scope: Scope, all_ranks: Scope) -> tuple[Recordings, bool]:
     """The requested steps of all ranks, and whether any are marked."""
-    steps = steps_of(whole)
-    if not marks_steps(whole):
+    steps = steps_of(all_ranks)
+    if not marks_steps(all_ranks):
         return steps, False
-    for key, own in steps.items():
-        asked = own["counted"] if scope.steps is None else np.isin(own["step"], scope.steps)
-        steps[key] = own | {"asked": asked}
+    for key, of_rank in steps.items():
+        requested = of_rank["counted"] if scope.steps is None else np.isin(of_rank["step"], scope.steps)
+        steps[key] = of_rank | {"requested": requested}
     return steps, True
 
 
@@ -235,9 +235,9 @@ class _Waits:
             key: slice(*edges) for key, *edges in zip(self.keys.tolist(), first.tolist(), ends.tolist(), strict=True)
         }
         self.matched = rows["match_id"] >= 0
-        alone = rows["match_id"].max() + 1 + np.arange(len(self.key))
-        self.match = np.unique(np.where(self.matched, rows["match_id"], alone), return_inverse=True)[1]
-        self.step, self.in_asked = self._steps(*steps)
+        unmatched = rows["match_id"].max() + 1 + np.arange(len(self.key))
+        self.match = np.unique(np.where(self.matched, rows["match_id"], unmatched), return_inverse=True)[1]
+        self.step, self.in_requested = self._steps(*steps)
         self.marked = steps[1]
         self.steps = steps[0]
         self._pair()
@@ -245,35 +245,35 @@ class _Waits:
     def _steps(self, steps: Recordings, marked: bool) -> tuple[Array, Array]:
         """The step in which each collective started, -1 outside of steps, and whether it was requested."""
         step = np.full(len(self.key), -1, dtype=np.int64)
-        asked = np.full(len(self.key), not marked)
+        requested = np.full(len(self.key), not marked)
         for key in self.keys.tolist():
-            own, at = steps.get(divmod(key, 1 << 16)), self.places[key]
-            if not marked or own is None or not len(own["step"]):
+            windows, at = steps.get(divmod(key, 1 << 16)), self.places[key]
+            if not marked or windows is None or not len(windows["step"]):
                 continue
             start = self.rows["start_ns"][at]
-            place = np.searchsorted(own["start_ns"], start, side="right") - 1
-            inside = (place >= 0) & (start < own["end_ns"][place])
-            step[at] = np.where(inside, own["step"][place], -1)
-            asked[at] = inside & own["asked"][place]
-        return step, asked
+            place = np.searchsorted(windows["start_ns"], start, side="right") - 1
+            inside = (place >= 0) & (start < windows["end_ns"][place])
+            step[at] = np.where(inside, windows["step"][place], -1)
+            requested[at] = inside & windows["requested"][place]
+        return step, requested
 
     def cut(self, window: tuple[int, int] | None) -> None:
         """Excludes collectives that start outside the window from the requested ones."""
         if window is not None:
             start = self.rows["start_ns"]
-            self.in_asked &= (start >= window[0]) & (start < window[1])
+            self.in_requested &= (start >= window[0]) & (start < window[1])
 
     def _pair(self) -> None:
         """Finds the waits: `wait` and `late` are the rows of the waiting rank and of the last one."""
         rows = self.rows
         order = np.lexsort((rows["rank"], self.match))
         code = self.match * (int(rows["rank"].max()) + 1) + rows["rank"]
-        wanted = self.match * (int(rows["rank"].max()) + 1) + rows["last_rank"]
-        place = np.minimum(np.searchsorted(code[order], wanted), len(order) - 1)
+        target = self.match * (int(rows["rank"].max()) + 1) + rows["last_rank"]
+        place = np.minimum(np.searchsorted(code[order], target), len(order) - 1)
         last = order[place]
-        there = (code[last] == wanted) & (rows["last_rank"] >= 0)
+        exists = (code[last] == target) & (rows["last_rank"] >= 0)
         waits = (rows["wait_ns"] > 0) & (rows["last_rank"] >= 0) & (rows["last_rank"] != rows["rank"])
-        self.wait = np.flatnonzero(waits & there)
+        self.wait = np.flatnonzero(waits & exists)
         self.late = last[self.wait]
         # In order of the last arrival: the waits within a wait ended before.
         order = np.argsort(rows["start_ns"][self.wait] + rows["wait_ns"][self.wait], kind="stable")
@@ -293,7 +293,7 @@ class _Waits:
         for key in np.unique(self.key[self.wait]).tolist():
             mine = np.flatnonzero(self.key[self.wait] == key)
             at = self.places[key]
-            together = np.flatnonzero(rows["together"][at] & self.stood[at]) + at.start
+            together = np.flatnonzero(rows["together"][at] & self.stalled[at]) + at.start
             if not len(together):
                 continue
             together = together[np.argsort(rows["end_ns"][together], kind="stable")]
@@ -305,15 +305,15 @@ class _Waits:
             before = np.searchsorted(ended, rows["start_ns"][self.late[mine]], side="right") - 1
             late = rows["rank"][self.late[mine]]
             holds = sets[1][groups][:, late].T
-            found = np.where(holds & (before >= 0)[:, None], latest[np.maximum(before, 0)], -1)
-            place = found.max(axis=1, initial=-1)
-            known = place >= 0
+            candidates = np.where(holds & (before >= 0)[:, None], latest[np.maximum(before, 0)], -1)
+            place = candidates.max(axis=1, initial=-1)
+            has_previous = place >= 0
             row = together[np.maximum(place, 0)]
-            wanted = self.match[row] * ranks + late
-            other = by_code[np.minimum(np.searchsorted(code[by_code], wanted), len(code) - 1)]
-            known &= (code[other] == wanted) & (self.key[other] == self.key[self.late[mine]])
-            self.since_wait[mine] = np.where(known, row, -1)
-            self.since_late[mine] = np.where(known, other, -1)
+            target = self.match[row] * ranks + late
+            other = by_code[np.minimum(np.searchsorted(code[by_code], target), len(code) - 1)]
+            has_previous &= (code[other] == target) & (self.key[other] == self.key[self.late[mine]])
+            self.since_wait[mine] = np.where(has_previous, row, -1)
+            self.since_late[mine] = np.where(has_previous, other, -1)
 
     def _sets(self) -> tuple[Array, Array]:
         """For each match the number of its set of ranks, and for each set which ranks it contains."""
@@ -327,8 +327,8 @@ class _Waits:
     def compare(self, scope: Scope) -> None:
         """Divides both stretches of each wait, and finds what the late rank did longer."""
         count = len(self.wait)
-        self.held = np.stack([self.rows["start_ns"], self.rows["start_ns"]])
-        self.stood = np.zeros(len(self.key), dtype=bool)
+        self.stalls_ns = np.stack([self.rows["start_ns"], self.rows["start_ns"]])
+        self.stalled = np.zeros(len(self.key), dtype=bool)
         involved = np.unique(self.rows["rank"][np.concatenate([self.late, self.wait])]).tolist()
         began: dict[tuple[int, int], tuple[int, int]] = {}
         layers: dict[int, list[Intervals]] = {}
@@ -342,21 +342,21 @@ class _Waits:
                 operators = recordings(scope.numpy(_OPERATORS.format(ranks=ranks)))
             began |= recorded_times(scope, device, ranks)
             for key in self.keys.tolist():
-                of = [found.get(divmod(key, 1 << 16)) for found in (device, host, returned, operators)]
+                of = [columns.get(divmod(key, 1 << 16)) for columns in (device, host, returned, operators)]
                 if divmod(key, 1 << 16) in began and key not in layers:
                     layers[key] = self._layers(key, *of)
         self._since()
         self.start = np.zeros((2, count), dtype=np.int64)
         self.end = np.stack([self.rows["start_ns"][row] for row in (self.late, self.wait)])
         self.parts = np.zeros((2, count, len(_LAYERS)), dtype=np.int64)
-        for key, own in layers.items():
+        for key, of_rank in layers.items():
             first = began[divmod(key, 1 << 16)][0]
             for side, (row, since) in enumerate(((self.late, self.since_late), (self.wait, self.since_wait))):
                 mine = np.flatnonzero(self.key[row] == key)
                 start = np.where(since[mine] >= 0, self.rows["end_ns"][since[mine]], first)
                 start = np.minimum(start, self.end[side, mine])
                 self.start[side, mine] = start
-                self.parts[side, mine] = split(start, self.end[side, mine], own)
+                self.parts[side, mine] = split(start, self.end[side, mine], of_rank)
 
     def _layers(
         self,
@@ -367,7 +367,7 @@ class _Waits:
         operators: Columns | None,
     ) -> list[Intervals]:
         """What a rank did, in the order of `_LAYERS`; the rest is not recorded. Finds the cost of its waits."""
-        computes = copies = nothing = union([], [])
+        computes = copies = empty = union([], [])
         none = np.zeros(0, np.int64)
         started = ended = launched = none
         if device is not None:
@@ -378,34 +378,36 @@ class _Waits:
             work = work[np.argsort(device["start_ns"][work], kind="stable")]
             started, ended, launched = (device[name][work] for name in ("start_ns", "end_ns", "launch_ns"))
         until = none if returned is None else np.sort(returned["end_ns"])
-        both = (np.concatenate([getattr(one, edge) for one in (computes, copies)]) for edge in ("start", "end"))
-        on_device = Beside(union(*both), started, ended, launched, until)
-        on_threads = Beside(nothing if operators is None else union_of(operators), none, none, none, none)
+        both = (
+            np.concatenate([getattr(intervals, edge) for intervals in (computes, copies)]) for edge in ("start", "end")
+        )
+        on_device = RankActivity(union(*both), started, ended, launched, until)
+        on_threads = RankActivity(empty if operators is None else union_of(operators), none, none, none, none)
         at, still = self.places[key], []
-        for beside, of_host in ((on_device, False), (on_threads, True)):
+        for activity, of_host in ((on_device, False), (on_threads, True)):
             rows = np.flatnonzero(self.rows["on_host"][at] == of_host) + at.start
             if not len(rows):
                 continue
-            own = {name: self.rows[name][rows] for name in _OF_COLLECTIVES}
+            collectives = {name: self.rows[name][rows] for name in _OF_COLLECTIVES}
             if of_host:
-                own["end_ns"] = until_woken(own["start_ns"], own["end_ns"], beside.busy)
-            held = find_held_up(own, beside)
-            self.held[:, rows] = held.since, held.until
-            self.stood[rows] = held.stood
-            still.append(held.still)
+                collectives["end_ns"] = until_woken(collectives["start_ns"], collectives["end_ns"], activity.busy)
+            stalls = find_stalls(collectives, activity)
+            self.stalls_ns[:, rows] = stalls.since, stalls.until
+            self.stalled[rows] = stalls.stalled
+            still.append(stalls.still)
 
         def on_host(doing: int) -> Intervals:
-            return nothing if host is None else union_of(host, host["doing"] == doing)
+            return empty if host is None else union_of(host, host["doing"] == doing)
 
         return [
             computes,
             copies,
-            union(*self.held[:, at]),
-            union(*(np.concatenate([getattr(one, edge) for one in still]) for edge in ("start", "end"))),
+            union(*self.stalls_ns[:, at]),
+            union(*(np.concatenate([getattr(intervals, edge) for intervals in still]) for edge in ("start", "end"))),
             *map(on_host, (_INPUT, _COLLECTION, _COMPILATION, _PROFILER, _OTHER)),
         ]
 
-    def result(self) -> Lateness:
+    def result(self) -> RankSkew:
         """Follows waits back to their origin, and adds up."""
         rows = self.rows
         longer = self.parts[0] - self.parts[1]
@@ -414,32 +416,32 @@ class _Waits:
             if cause is not None:
                 causes[:, cause] += longer[:, layer]
         wait_ns = rows["wait_ns"][self.wait]
-        rest = wait_ns - longer.sum(axis=1)
-        known = self.since_late >= 0
-        causes[:, CAUSES.index("not recorded")] += np.where(known, rest, 0)
-        causes[:, CAUSES.index("before the recording")] += np.where(known, 0, rest)
-        asked = self.in_asked[self.wait]
-        cost_ns = (self.held[1] - self.held[0])[self.wait]
-        part = np.where(asked, cost_ns / wait_ns, 0.0)
+        unexplained = wait_ns - longer.sum(axis=1)
+        has_previous = self.since_late >= 0
+        causes[:, CAUSES.index("not recorded")] += np.where(has_previous, unexplained, 0)
+        causes[:, CAUSES.index("before the recording")] += np.where(has_previous, 0, unexplained)
+        requested = self.in_requested[self.wait]
+        cost_ns = (self.stalls_ns[1] - self.stalls_ns[0])[self.wait]
+        part = np.where(requested, cost_ns / wait_ns, 0.0)
         weight = part.copy()
         taken = self._follow(weight)
         charged = np.bincount(rows["rank"][self.late], weight * (wait_ns - taken))
-        followed = bool(-charged.clip(max=0).sum() <= _CONTRADICTS * cost_ns[asked].sum())
+        followed = bool(-charged.clip(max=0).sum() <= _CONTRADICTS * cost_ns[requested].sum())
         if not followed:
             weight, taken = part, np.zeros_like(taken)
         causes[:, CAUSES.index("communication")] += longer[:, _WAIT] - taken
         causes[taken >= wait_ns] = 0
-        counted = self.in_asked & self.matched
-        one = np.unique(self.match[counted], return_index=True)[1]
-        told = counted & (rows["last_rank"] >= 0)
-        matched = rows["last_rank"][counted][one]
-        attended = np.unique(rows["rank"][told], return_counts=True)
+        counted = self.in_requested & self.matched
+        first = np.unique(self.match[counted], return_index=True)[1]
+        decided = counted & (rows["last_rank"] >= 0)
+        matched = rows["last_rank"][counted][first]
+        attended = np.unique(rows["rank"][decided], return_counts=True)
         last = np.unique(matched[matched >= 0], return_counts=True)
         ranks = np.unique(rows["rank"]).tolist()
-        return Lateness(
-            rows["match_id"][self.wait], rows["rank"][self.wait], rows["rank"][self.late], self.step[self.wait], wait_ns, cost_ns, asked,
+        return RankSkew(
+            rows["match_id"][self.wait], rows["rank"][self.wait], rows["rank"][self.late], self.step[self.wait], wait_ns, cost_ns, requested,
             weight, causes, self.start[0], self.end[0], rows["span"][self.late], self.start[1],
-            self.end[1], rows["span"][self.wait], len(one), int((matched < 0).sum()),
+            self.end[1], rows["span"][self.wait], len(first), int((matched < 0).sum()),
             dict(zip(*(column.tolist() for column in attended), strict=True)),
             dict(zip(*(column.tolist() for column in last), strict=True)),
             *self._mean_step(len(ranks)), tuple(ranks), followed,
@@ -449,9 +451,9 @@ class _Waits:
         """The mean number of requested steps per rank, and their mean length (ns)."""
         if not self.marked:
             return 1.0, None
-        lengths = [(own["end_ns"] - own["start_ns"])[own["asked"]] for own in self.steps.values()]
+        lengths = [(steps["end_ns"] - steps["start_ns"])[steps["requested"]] for steps in self.steps.values()]
         count = sum(map(len, lengths))
-        return max(1.0, count / ranks), float(sum(own.sum() for own in lengths)) / max(1, count)
+        return max(1.0, count / ranks), float(sum(steps.sum() for steps in lengths)) / max(1, count)
 
     def _follow(self, weight: Array) -> Array:
         """Passes the weights of waits to the waits that they consist of, from the last to the first.
@@ -472,36 +474,36 @@ class _Waits:
         edges = np.flatnonzero(run_starts(match[wait]))
         ends = np.append(edges, len(wait))[1:]
         for first, end in zip(edges[::-1].tolist(), ends[::-1].tolist(), strict=True):
-            own = slice(first, end)
-            np.add.at(weight, of[own], weight[wait[own]] * part[own])
+            rows = slice(first, end)
+            np.add.at(weight, of[rows], weight[wait[rows]] * part[rows])
         return taken
 
     def _made_of(self) -> tuple[Array, Array, Array]:
         """The waits that each wait consists of: its number, the other's number, and the share of the other
         (negative for earlier waits of the waiting rank itself); ordered by the first."""
         rows = self.rows
-        found: list[tuple[Array, Array, Array]] = []
+        parts: list[tuple[Array, Array, Array]] = []
         for side, row in enumerate((self.late, self.wait)):
             layer = self.parts[side, :, _WAIT]
-            own = np.flatnonzero(layer > 0)
-            low = np.zeros(len(own), dtype=np.int64)
-            for key in np.unique(self.key[row[own]]).tolist():
-                at, mine = self.places[key], self.key[row[own]] == key
-                until = np.maximum.accumulate(self.held[1, at])
-                low[mine] = at.start + np.searchsorted(until, self.start[side, own[mine]], side="right")
-            count = np.maximum(row[own] - low, 0)
-            number = np.repeat(np.arange(len(own)), count)
+            rows_in = np.flatnonzero(layer > 0)
+            low = np.zeros(len(rows_in), dtype=np.int64)
+            for key in np.unique(self.key[row[rows_in]]).tolist():
+                at, mine = self.places[key], self.key[row[rows_in]] == key
+                until = np.maximum.accumulate(self.stalls_ns[1, at])
+                low[mine] = at.start + np.searchsorted(until, self.start[side, rows_in[mine]], side="right")
+            count = np.maximum(row[rows_in] - low, 0)
+            number = np.repeat(np.arange(len(rows_in)), count)
             other = np.arange(len(number)) + np.repeat(low - np.cumsum(count) + count, count)
-            held, until = self.held[:, other]
-            cost = until - np.maximum(held, self.start[side, own[number]])
-            chosen = (cost > 0) & (until <= self.end[side, own[number]])
+            since, until = self.stalls_ns[:, other]
+            cost = until - np.maximum(since, self.start[side, rows_in[number]])
+            chosen = (cost > 0) & (until <= self.end[side, rows_in[number]])
             number, other, cost = number[chosen], other[chosen], cost[chosen]
-            whole = np.maximum(np.bincount(number, cost, minlength=len(own)), layer[own])
-            known = self.of_row[other] >= 0
-            number, other = number[known], other[known]
-            scale = layer[own[number]] / whole[number] * (1 if side == 0 else -1)
-            part = cost[known] / rows["wait_ns"][other] * scale
-            found.append((own[number], self.of_row[other], part))
-        wait, of, part = (np.concatenate(columns) for columns in zip(*found, strict=True))
+            total = np.maximum(np.bincount(number, cost, minlength=len(rows_in)), layer[rows_in])
+            is_wait = self.of_row[other] >= 0
+            number, other = number[is_wait], other[is_wait]
+            scale = layer[rows_in[number]] / total[number] * (1 if side == 0 else -1)
+            part = cost[is_wait] / rows["wait_ns"][other] * scale
+            parts.append((rows_in[number], self.of_row[other], part))
+        wait, of, part = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         order = np.argsort(wait, kind="stable")
         return wait[order], of[order], part[order]

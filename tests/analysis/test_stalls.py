@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.analysis.ranks.held_up import STOOD_NS, Beside, HeldUp, find_held_up
+from stepscope.analysis.ranks.stalls import MIN_STALL_NS, RankActivity, Stalls, find_stalls
 from stepscope.analysis.recording import NEVER
 from stepscope.link.intervals import union
 
@@ -34,8 +34,8 @@ class Run:
             since = self.now
             end, free = self._round(buckets, since, wait=True, keep=True)
             without, _ = self._round(buckets, since, wait=False, keep=False)
-            stood = end - free
-            self.lost += end - max(without, free) if stood >= STOOD_NS else 0
+            stalled = end - free
+            self.lost += end - max(without, free) if stalled >= MIN_STALL_NS else 0
             self.now = max(end, free)
         self.computed.append((self.now, self.now + US))
         return self
@@ -54,7 +54,7 @@ class Run:
                 self.summed.append((start, end, arrived - start))
         return end, now
 
-    def held_up(self) -> HeldUp:
+    def stalls(self) -> Stalls:
         """As recorded of a host that is far ahead."""
         computed, summed = np.array(self.computed), np.array(self.summed)
         order = iter(range(-(10**9), 0))
@@ -63,16 +63,16 @@ class Run:
             launch["computed"].append(next(order))
             launch["summed"].append(next(order))
         launch["computed"].append(next(order))
-        beside = Beside(
+        activity = RankActivity(
             union(computed[:, 0], computed[:, 1]), computed[:, 0], computed[:, 1],
             np.array(launch["computed"]), NONE,
         )  # fmt: skip
-        return find_held_up(
+        return find_stalls(
             {
                 "start_ns": summed[:, 0], "end_ns": summed[:, 1], "wait_ns": summed[:, 2],
                 "stream": np.zeros(len(summed), np.int64), "launch_ns": np.array(launch["summed"]),
             },
-            beside,
+            activity,
         )  # fmt: skip
 
 
@@ -83,7 +83,7 @@ _BUCKET = st.tuples(st.integers(10, 60), st.integers(0, 400), st.integers(1, 60)
 @given(st.lists(st.lists(_BUCKET, min_size=1, max_size=5), min_size=1, max_size=3))
 def test_waits_cost_how_much_sooner_the_rank_would_have_gone_on(rounds: list[list[Bucket]]) -> None:
     run = Run(rounds).go()
-    held = run.held_up()
+    held = run.stalls()
     cost = held.until - held.since
     assert cost.min() >= 0
     assert cost.sum() == run.lost
@@ -97,8 +97,8 @@ def test_what_the_host_launched_too_late_was_not_held_up_by_a_collective() -> No
 
     def cost(launch: int, returned: list[int]) -> int:
         start, end = np.array([0, 70 * US]), np.array([10 * US, 90 * US])
-        beside = Beside(union(start, end), start, end, np.array([-US, launch]), np.array(returned))
-        held = find_held_up(rows, beside)
+        activity = RankActivity(union(start, end), start, end, np.array([-US, launch]), np.array(returned))
+        held = find_stalls(rows, activity)
         return int((held.until - held.since).sum())
 
     assert cost(5 * US, []) == 40 * US
@@ -108,7 +108,7 @@ def test_what_the_host_launched_too_late_was_not_held_up_by_a_collective() -> No
 
 
 def test_a_rank_without_collectives_or_work_is_not_held_up() -> None:
-    nothing = Beside(union([], []), NONE, NONE, NONE, NONE)
+    nothing = RankActivity(union([], []), NONE, NONE, NONE, NONE)
     rows = dict.fromkeys(("start_ns", "end_ns", "wait_ns", "stream", "launch_ns"), NONE)
-    held = find_held_up(rows, nothing)
+    held = find_stalls(rows, nothing)
     assert len(held.since) == len(held.still) == 0

@@ -3,26 +3,57 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 import numpy as np
 
 from stepscope.analysis.recording import Array
 
-HOST, WORK, MEETING, LEAVING = range(4)
-"""A node is a moment of a host thread, the start of device work, the arrival of the last rank at a collective, or the
-end of a rank's part in it."""
 
-(
-    THREAD, HANDED, LOADER, QUEUE, LAUNCHED, STREAM, HELD, LIKELY, RETURNED, ARRIVED, TRANSFER, OWN,
-) = range(12)  # fmt: skip
-"""Why a moment follows another: the thread continued (THREAD), another thread was waited for (HANDED), the loader
-prepares one batch after the other, the queue was full, work was launched, follows on its stream, waits for an event, or
-starts where other work has just ended (LIKELY: no wait is recorded), a call returns when the device is done; a rank
-arrives at a collective, the collective runs after the last arrival, or for a rank's own duration."""
+class NodeKind(IntEnum):
+    """What a node is a moment of."""
+
+    HOST = 0
+    """A moment of a host thread."""
+    WORK = 1
+    """The start of device work."""
+    LAST_ARRIVAL = 2
+    """The arrival of the last rank at a collective."""
+    COLLECTIVE_END = 3
+    """The end of a rank's part in a collective."""
+
+
+class EdgeKind(IntEnum):
+    """Why a moment depends on an earlier one."""
+
+    THREAD = 0
+    """Program order of a thread."""
+    WAKE = 1
+    """Another thread woke this one."""
+    LOADER = 2
+    """The loader prepares one batch after the other."""
+    QUEUE = 3
+    """A launch waits until the stream's queue has room."""
+    LAUNCH = 4
+    """Work starts after its launch."""
+    STREAM = 5
+    """Work follows on its stream."""
+    EVENT_WAIT = 6
+    """A stream waits for an event of another."""
+    INFERRED_WAIT = 7
+    """Work starts just after other work ended; no wait is recorded."""
+    SYNC = 8
+    """A call returns when the device is done."""
+    ARRIVAL = 9
+    """A rank arrives at a collective."""
+    TRANSFER = 10
+    """The collective runs after the last arrival."""
+    LOCAL = 11
+    """A rank's collective takes its recorded duration: the clocks do not show who arrived last."""
 
 
 @dataclass(slots=True)
-class Net:
+class GraphBuilder:
     """Growing columns of nodes and edges."""
 
     times: list[Array] = field(default_factory=list)

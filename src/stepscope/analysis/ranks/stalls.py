@@ -18,13 +18,13 @@ from stepscope.analysis.recording import NEVER, Array, Columns
 from stepscope.formats.consecutive import run_starts
 from stepscope.link.intervals import Intervals, union
 
-STOOD_NS = 5_000
+MIN_STALL_NS = 5_000
 """A shorter pause is one between kernels, and no sign of waiting for a collective."""
 _FOREVER = np.iinfo(np.int64).max // 4
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class RankActivity:
     """What a rank did beside its collectives.
 
     Args:
@@ -42,24 +42,24 @@ class Beside:
     def lead(self) -> Array:
         """By how much earlier each piece of work could have started, as far as its launch is known (ns)."""
         delay = np.where(self.launch == NEVER, _FOREVER, self.start - self.launch)
-        least = max(int(delay.min(initial=_FOREVER)), 0)
-        found: Array = np.where(self.launch == NEVER, _FOREVER, np.maximum(delay - least, 0))
-        return found
+        min_delay = max(int(delay.min(initial=_FOREVER)), 0)
+        leads: Array = np.where(self.launch == NEVER, _FOREVER, np.maximum(delay - min_delay, 0))
+        return leads
 
     def waited(self, since: Array) -> Array:
         """When the host next returned from a wait for the device (ns): work launched after that would also have
         moved, had the rank continued sooner."""
-        found: Array = np.append(self.returned, _FOREVER)[np.searchsorted(self.returned, since)]
-        return found
+        returned: Array = np.append(self.returned, _FOREVER)[np.searchsorted(self.returned, since)]
+        return returned
 
     def ahead(self, work: Array, since: Array) -> Array:
         """By how much earlier pieces of work could have started, had the rank continued before a given time (ns)."""
-        found: Array = np.where(self.launch[work] >= self.waited(since), _FOREVER, self.lead()[work])
-        return found
+        leads: Array = np.where(self.launch[work] >= self.waited(since), _FOREVER, self.lead()[work])
+        return leads
 
 
 @dataclass(frozen=True, slots=True)
-class HeldUp:
+class Stalls:
     """The cost of a rank's collectives.
 
     Args:
@@ -70,11 +70,11 @@ class HeldUp:
 
     since: Array
     until: Array
-    stood: Array
+    stalled: Array
     still: Intervals
 
 
-def find_held_up(rows: Columns, beside: Beside) -> HeldUp:
+def find_stalls(rows: Columns, activity: RankActivity) -> Stalls:
     """Computes the cost of collectives for a rank.
 
     Args:
@@ -86,72 +86,72 @@ def find_held_up(rows: Columns, beside: Beside) -> HeldUp:
     rows = {name: values[order] for name, values in rows.items()}
     start, end = rows["start_ns"], rows["end_ns"]
     # A recorded end may lie slightly after the start of the next one on the stream.
-    alike = rows["stream"][1:] == rows["stream"][:-1]
-    end[:-1] = np.where(alike, np.minimum(end[:-1], start[1:]), end[:-1])
-    gap, since, stood = _stands(rows, beside)
+    same_stream = rows["stream"][1:] == rows["stream"][:-1]
+    end[:-1] = np.where(same_stream, np.minimum(end[:-1], start[1:]), end[:-1])
+    gap, since, stalled = _sync_points(rows, activity)
     opens = np.ones(len(start), bool)
-    opens[1:] = ~alike | stood[:-1]
+    opens[1:] = ~same_stream | stalled[:-1]
     section = opens.cumsum() - 1
     first = np.flatnonzero(opens)
     last = np.append(first[1:], len(start))[: len(first)] - 1
-    without, having = _ends(rows, beside, section, first, last)
-    known = stood[last]
+    without, having = _ends(rows, activity, section, first, last)
+    is_sync = stalled[last]
     floor = since[last]
-    for one, other in _together(gap[last], start[last], end[last], known):
-        floor[one] = max(floor[one], without[first[other]])
+    for section_of, overlapping in _together(gap[last], start[last], end[last], is_sync):
+        floor[section_of] = max(floor[section_of], without[first[overlapping]])
     waited = np.bincount(section, rows["wait_ns"]) > 0
-    floor = _floors(floor, np.where(waited, without[first], end[last]), end[last], known, beside)
+    floor = _floors(floor, np.where(waited, without[first], end[last]), end[last], is_sync, activity)
     floor, ceiling = floor[section], end[last][section]
-    begin, until = (np.minimum(np.maximum(edge, floor), ceiling) for edge in (without, having))
-    costs = np.flatnonzero(known[section] & (rows["wait_ns"] > 0) & (begin < until))
-    costs = costs[np.lexsort((begin[costs], until[costs]))]
-    begin[costs[1:]] = np.maximum(begin[costs[1:]], until[costs[:-1]])
-    found = np.stack([start, start])
-    found[:, costs] = np.stack([np.minimum(begin, until), until])[:, costs]
+    since_ns, until = (np.minimum(np.maximum(bound, floor), ceiling) for bound in (without, having))
+    costs = np.flatnonzero(is_sync[section] & (rows["wait_ns"] > 0) & (since_ns < until))
+    costs = costs[np.lexsort((since_ns[costs], until[costs]))]
+    since_ns[costs[1:]] = np.maximum(since_ns[costs[1:]], until[costs[:-1]])
+    edges = np.stack([start, start])
+    edges[:, costs] = np.stack([np.minimum(since_ns, until), until])[:, costs]
     # A collective that others follow is placed before them, so that their costs lie within their own time.
     inner = np.flatnonzero(section[1:] == section[:-1])
-    found[:, inner] += start[inner + 1] - found[1, inner]
-    held, stands = np.empty_like(found), np.empty_like(stood)
-    held[:, order], stands[order] = found, stood
-    inside, asked = known[section], np.maximum(start, since[last][section])
-    return HeldUp(held[0], held[1], stands, union(asked[inside], end[inside]))
+    edges[:, inner] += start[inner + 1] - edges[1, inner]
+    in_order, stalled_in_order = np.empty_like(edges), np.empty_like(stalled)
+    in_order[:, order], stalled_in_order[order] = edges, stalled
+    inside, stall_start = is_sync[section], np.maximum(start, since[last][section])
+    return Stalls(in_order[0], in_order[1], stalled_in_order, union(stall_start[inside], end[inside]))
 
 
-def _stands(rows: Columns, beside: Beside) -> tuple[Array, Array, Array]:
+def _sync_points(rows: Columns, activity: RankActivity) -> tuple[Array, Array, Array]:
     """For each collective: in which pause it ended, since when the rank stood still then, and whether for this one."""
-    start, end, busy = rows["start_ns"], rows["end_ns"], beside.busy
+    start, end, busy = rows["start_ns"], rows["end_ns"], activity.busy
     gap = np.searchsorted(busy.start, end, side="left")
     since = np.append(start.min(initial=_FOREVER), busy.end)[gap]
     resumed = np.append(busy.start, _FOREVER)[gap]
     # Work launched too late to start sooner was delayed by the host, not by the collective.
-    following = np.searchsorted(beside.start, end, side="left")
-    some = np.flatnonzero(following < len(beside.start))
-    since[some] = np.maximum(since[some], end[some] - beside.ahead(following[some], end[some]))
-    begun = np.searchsorted(np.sort(start), end, side="left")
-    others = begun > np.searchsorted(np.sort(end), end, side="right")
+    following = np.searchsorted(activity.start, end, side="left")
+    some = np.flatnonzero(following < len(activity.start))
+    since[some] = np.maximum(since[some], end[some] - activity.ahead(following[some], end[some]))
+    started = np.searchsorted(np.sort(start), end, side="left")
+    others = started > np.searchsorted(np.sort(end), end, side="right")
     # If others are under way, the rank stood still for the last one that ended before it continued.
     latest = np.zeros(len(busy.start) + 1, np.int64)
     np.maximum.at(latest, gap, end)
     went_on = (end == latest[gap]) & (resumed - end <= end - since)
-    stood = (end - since >= STOOD_NS) & (~others | went_on)
+    stalled = (end - since >= MIN_STALL_NS) & (~others | went_on)
     # If the next one of the stream had been launched by then, the rank may have waited only for that one, unless it
     # continued sooner. One of unknown launch that follows at once may have been launched.
-    launch = np.where(rows["launch_ns"] == NEVER, start - STOOD_NS, rows["launch_ns"])[1:]
+    launch = np.where(rows["launch_ns"] == NEVER, start - MIN_STALL_NS, rows["launch_ns"])[1:]
     queued = (rows["stream"][1:] == rows["stream"][:-1]) & (launch < end[:-1])
-    stood[:-1] &= ~(queued & (end[1:] <= resumed[:-1]))
-    return gap, since, stood
+    stalled[:-1] &= ~(queued & (end[1:] <= resumed[:-1]))
+    return gap, since, stalled
 
 
-def _ends(rows: Columns, beside: Beside, section: Array, first: Array, last: Array) -> tuple[Array, Array]:
+def _ends(rows: Columns, activity: RankActivity, section: Array, first: Array, last: Array) -> tuple[Array, Array]:
     """When the last collective of each one's section would have ended without this wait and the following ones, and
     without only the following ones (ns)."""
     start, end = rows["start_ns"], rows["end_ns"]
     opened = start[first][section]
-    ready = np.maximum(_ready(rows, beside), opened)
+    ready = np.maximum(_ready(rows, activity), opened)
     ready[first] = start[first]
-    begin = ready.copy()
-    begin[1:] = np.maximum(ready[1:], np.where(section[1:] == section[:-1], end[:-1], ready[1:]))
-    takes = np.maximum(end - rows["wait_ns"] - begin, 0)
+    start_without = ready.copy()
+    start_without[1:] = np.maximum(ready[1:], np.where(section[1:] == section[:-1], end[:-1], ready[1:]))
+    takes = np.maximum(end - rows["wait_ns"] - start_without, 0)
     total = takes.cumsum()
     behind = total[last][section] - total + takes
     # The latest that each following collective allows: section by section, from the end.
@@ -166,19 +166,19 @@ def _ends(rows: Columns, beside: Beside, section: Array, first: Array, last: Arr
     return without, having
 
 
-def _ready(rows: Columns, beside: Beside) -> Array:
+def _ready(rows: Columns, activity: RankActivity) -> Array:
     """When each collective could have started, ignoring those before it on its stream (ns): once it was launched and
     the rank's previously launched work had ended."""
     start, launch = rows["start_ns"], rows["launch_ns"]
-    known = np.flatnonzero(beside.launch != NEVER)
-    known = known[np.argsort(beside.launch[known], kind="stable")]
-    ended = np.append(NEVER, np.maximum.accumulate(beside.end[known]))
-    before = np.searchsorted(beside.launch[known], launch, side="left")
+    launched = np.flatnonzero(activity.launch != NEVER)
+    launched = launched[np.argsort(activity.launch[launched], kind="stable")]
+    ended = np.append(NEVER, np.maximum.accumulate(activity.end[launched]))
+    before = np.searchsorted(activity.launch[launched], launch, side="left")
     ready: Array = np.where(launch == NEVER, start, np.maximum(launch, ended[before]))
     return np.minimum(ready, start)
 
 
-def _floors(floor: Array, begin: Array, end: Array, known: Array, beside: Beside) -> Array:
+def _floors(floor: Array, without: Array, end: Array, is_sync: Array, activity: RankActivity) -> Array:
     """The earliest start of each stand's cost (ns): with earlier stands, it costs no more than the time by which all
     work of the rank until the next stand could have started earlier.
 
@@ -189,48 +189,48 @@ def _floors(floor: Array, begin: Array, end: Array, known: Array, beside: Beside
         known: whether it is a stand.
     """
     result: Array = floor.copy()
-    stands = np.flatnonzero(known)[np.argsort(end[known], kind="stable")]
-    leads = _leads(end[stands], beside)
+    points = np.flatnonzero(is_sync)[np.argsort(end[is_sync], kind="stable")]
+    leads = _leads(end[points], activity)
     before, reached = [0], -_FOREVER
-    for place, stand in enumerate(stands.tolist()):
-        until = int(end[stand])
-        most = min((lead - before[place] + before[moved] for moved, lead in leads[place]), default=_FOREVER)
-        result[stand] = max(int(floor[stand]), until - max(most, 0))
-        before.append(before[-1] + max(until - max(int(begin[stand]), int(result[stand]), reached), 0))
+    for place, point in enumerate(points.tolist()):
+        until = int(end[point])
+        slack = min((lead - before[place] + before[moved] for moved, lead in leads[place]), default=_FOREVER)
+        result[point] = max(int(floor[point]), until - max(slack, 0))
+        before.append(before[-1] + max(until - max(int(without[point]), int(result[point]), reached), 0))
         reached = max(reached, until)
     return result
 
 
-def _leads(end: Array, beside: Beside) -> list[list[tuple[int, int]]]:
+def _leads(end: Array, activity: RankActivity) -> list[list[tuple[int, int]]]:
     """For the rank's work between each stand and the next: with how many of all stands it moves along, counted since
     the host had waited for them, and by how much earlier it could have started besides (ns)."""
-    found: list[list[tuple[int, int]]] = [[] for _ in end]
-    of = np.searchsorted(end, beside.start, side="right") - 1
-    moved = np.searchsorted(beside.waited(end), beside.launch, side="right")
-    held = np.flatnonzero((of >= 0) & (moved <= of) & (beside.launch != NEVER))
-    held = held[np.lexsort((moved[held], of[held]))]
-    firsts = np.flatnonzero(run_starts(of[held], moved[held]))
+    leads: list[list[tuple[int, int]]] = [[] for _ in end]
+    of = np.searchsorted(end, activity.start, side="right") - 1
+    moved = np.searchsorted(activity.waited(end), activity.launch, side="right")
+    work = np.flatnonzero((of >= 0) & (moved <= of) & (activity.launch != NEVER))
+    work = work[np.lexsort((moved[work], of[work]))]
+    firsts = np.flatnonzero(run_starts(of[work], moved[work]))
     if len(firsts):
-        least = np.minimum.reduceat(beside.lead()[held], firsts)
-        for at, lead in zip(held[firsts].tolist(), least.tolist(), strict=True):
-            found[int(of[at])].append((int(moved[at]), lead))
-    return found
+        min_leads = np.minimum.reduceat(activity.lead()[work], firsts)
+        for at, lead in zip(work[firsts].tolist(), min_leads.tolist(), strict=True):
+            leads[int(of[at])].append((int(moved[at]), lead))
+    return leads
 
 
-def _together(gap: Array, start: Array, end: Array, known: Array) -> list[tuple[int, int]]:
+def _together(gap: Array, start: Array, end: Array, is_sync: Array) -> list[tuple[int, int]]:
     """Pairs of sections that end in the same pause of the rank, the first while the last collective of the second is
     under way."""
-    order = np.flatnonzero(known)[np.lexsort((end[known], gap[known]))]
+    order = np.flatnonzero(is_sync)[np.lexsort((end[is_sync], gap[is_sync]))]
     shared = np.flatnonzero(gap[order][1:] == gap[order][:-1])
-    found = []
+    pairs = []
     for place in shared.tolist():
-        one = int(order[place])
-        for other in order[place + 1 :].tolist():
-            if gap[other] != gap[one]:
+        first = int(order[place])
+        for second in order[place + 1 :].tolist():
+            if gap[second] != gap[first]:
                 break
-            if start[other] < end[one]:
-                found.append((one, other))
-    return found
+            if start[second] < end[first]:
+                pairs.append((first, second))
+    return pairs
 
 
 def until_woken(start: Array, end: Array, busy: Intervals) -> Array:
