@@ -56,7 +56,7 @@ def test_the_recordings_have_what_the_questions_need(tmp_path: Path) -> None:
 def test_the_demo_answers_and_says_what_to_type_next(
     elsewhere: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stepscope.cli.demo.typed_name", lambda: "bin/stepscope")
+    monkeypatch.setattr("stepscope.cli.demo.invoked_as", lambda: "bin/stepscope")
     assert main(["demo", "--steps", "1", "--device", "cpu"]) == 0
     out, err = capfd.readouterr()
     (trace,) = elsewhere.glob("temporary/stepscope-demo-*/demo-0-of-1.json.gz")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.small_traces import H100, MI300, write_trace
 
-from stepscope.cli.terminal.typed_name import typed_name
+from stepscope.cli.terminal.invoked_as import invoked_as
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +82,7 @@ def test_what_takes_one_job_says_which_there_are(run, tmp_path):
 def test_import_makes_a_store_for_each_job(run, tmp_path):
     ran = run("import", "runs", "-o", "kept", "--json")
     assert [row["job"] for row in json.loads(ran.out)["rows"]] == ["a", "b c"]
-    assert f"kept: ready; ask it with: {typed_name()} summary kept" in ran.err
+    assert f"kept: ready; ask it with: {invoked_as()} summary kept" in ran.err
     assert run("sources", "kept/b-c", "--csv", "-c", "rank").out.split() == ["rank", "0"]
     assert run("sources", "kept", "--csv", "-c", "rank").out.splitlines() == ["job,rank", "a,0", "b c,0"]
     ran = run("import", "runs/a.json", "--ranks", "7", "-o", "seven")

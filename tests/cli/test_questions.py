@@ -142,7 +142,7 @@ def test_every_question_answers_an_empty_store_and_a_full_one(run, store, make_s
 
 
 def test_what_words_say_to_type_starts_this_stepscope(run, store, monkeypatch):
-    monkeypatch.setattr("stepscope.cli.terminal.output.typed_name", lambda: "python -m stepscope")
+    monkeypatch.setattr("stepscope.cli.terminal.output.invoked_as", lambda: "python -m stepscope")
     told = " ".join(run("summary", store).out.split())
     assert "Next: python -m stepscope kernels " in told
     assert "`stepscope " not in told

@@ -107,7 +107,7 @@ def test_source_never_prints_past_the_command_line() -> None:
 
 
 PRINTS_ITSELF = {
-    "src/stepscope/cli/terminal/say.py": "the one place",
+    "src/stepscope/cli/terminal/printing.py": "the one place",
     "src/stepscope/cli/script/end.py": "a script's own last words, as Python prints them",
     "src/stepscope/base/plugins.py": "below the command line; printable by itself",
     "src/stepscope/record/trouble.py": "inside the training job; printable by itself",
@@ -115,7 +115,7 @@ PRINTS_ITSELF = {
 
 
 def test_what_is_printed_is_safe_for_the_terminal() -> None:
-    """`cli/terminal/say.py` makes it so; what goes around it may carry an escape of a file's name."""
+    """`cli/terminal/printing.py` makes it so; what goes around it may carry an escape of a file's name."""
     names = ("click.echo", "click.secho", "sys.stdout.write", "sys.stderr.write")
     calls = [
         f"{_name(path)}:{node.lineno}"

@@ -51,7 +51,7 @@ def test_every_question_of_one_recording_is_in_it_as_its_json_has_it(shown, monk
     monkeypatch.setattr(
         Scope, "rows", lambda scope, *query, **more: asked.append(query[0]) or rows(scope, *query, **more)
     )
-    data = page_data([shown], with_places=True)
+    data = page_data([shown], with_paths=True)
     assert asked.count(charging._EVENTS) == 1, "work is charged once, whichever questions need it"
     for question in every():
         if question.recordings == "one":
@@ -81,7 +81,7 @@ def test_paths_and_hosts_are_left_out_unless_asked_for(few, shown):
     assert "run.json" in plain
     assert "/home" not in plain
     assert "node-of-ann" not in plain
-    kept = unpacked(page_data([shown], with_places=True), "sources")
+    kept = unpacked(page_data([shown], with_paths=True), "sources")
     assert kept["answer"]["rows"][0]["path"] == "/home/ann/run.json"
 
 

@@ -30,7 +30,7 @@ def shown(tmp_path):
 
 
 def test_it_makes_what_this_process_would_make(shown, processors):
-    with helping(shown, with_places=False) as helper, Report(shown, with_places=False) as report:
+    with helping(shown, with_paths=False) as helper, Report(shown, with_paths=False) as report:
         count = len(report.asked)
         for place in range(0, count, 25):
             answer = helper.make(place, of=count)
@@ -41,7 +41,7 @@ def test_it_makes_what_this_process_would_make(shown, processors):
 
 
 def test_what_it_cannot_make_is_made_here(shown, processors):
-    with helping(shown, with_places=False) as helper, Report(shown, with_places=False) as report:
+    with helping(shown, with_paths=False) as helper, Report(shown, with_paths=False) as report:
         count = len(report.asked)
         assert helper.make(0, of=count + 1) is None, "it would ask something else"
         assert helper.make(count, of=count) is None, "there is no such place"
@@ -73,8 +73,8 @@ def test_a_report_is_whole_whatever_the_helper_makes(monkeypatch):
 
 
 def test_one_processor_and_rows_in_memory_have_no_helper(shown, processors):
-    with Store.from_rows({}) as store, helping([Shown("a", Trace(store))], with_places=False) as no:
+    with Store.from_rows({}) as store, helping([Shown("a", Trace(store))], with_paths=False) as no:
         assert no is None
     processors(1)
-    with helping(shown, with_places=False) as no:
+    with helping(shown, with_paths=False) as no:
         assert no is None

@@ -4,7 +4,7 @@ import json
 
 from tests.browser.recordings import training
 
-from stepscope.report.private_names import without_places
+from stepscope.report.redaction import redact_paths
 from stepscope.report.timeline_data import timeline_data
 from stepscope.store.open import Store
 from stepscope.timeline.recording import Timeline
@@ -59,7 +59,7 @@ def test_it_does_not_tell_where_the_job_ran():
     rows["host_event"][0]["stack_id"] = 0
     rows["call_stack"] = [{"stack_id": 0, "frames": "/home/ann/secret/train.py(3): step"}]
     with Store.from_rows(rows) as store:
-        layout, data = timeline_data(Timeline(store), without_places(["gpu-node7"]))
+        layout, data = timeline_data(Timeline(store), redact_paths(["gpu-node7"]))
     text = json.dumps([layout, data])
     assert "gpu-node7" not in text
     assert "secret" not in text

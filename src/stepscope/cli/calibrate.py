@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stepscope.base.units import bandwidth_text, flops_text, ratio_text
-from stepscope.cli.terminal.say import put
+from stepscope.cli.terminal.printing import print_out
 
 if TYPE_CHECKING:
     from stepscope.costs import Limits
@@ -44,10 +44,10 @@ def command(device: str, seconds: float, dry_run: bool) -> None:
 
     found = measure(device, seconds)
     known = known_devices().find(found.device, found.sm_count)
-    put("\n".join(result_lines(found, known)) + "\n")
+    print_out("\n".join(result_lines(found, known)) + "\n")
     if not dry_run:
         path = store_measured(found)
-        put(f"\nKept in {path}\nCompare with it: stepscope roofline SRC --limits measured\n")
+        print_out(f"\nKept in {path}\nCompare with it: stepscope roofline SRC --limits measured\n")
 
 
 def result_lines(found: Measured, known: Limits | None) -> Iterator[str]:

@@ -8,9 +8,9 @@ import click
 
 from stepscope.base.errors import CheckFailedError
 from stepscope.cli.choices import form_options, reading_options, sources_argument, typed_sources
-from stepscope.cli.terminal.output import chosen_form, put_answer
+from stepscope.cli.terminal.invoked_as import invoked_as
+from stepscope.cli.terminal.output import chosen_form, print_answer
 from stepscope.cli.terminal.progress import open_watched
-from stepscope.cli.terminal.typed_name import typed_name
 
 ERRORS = {
     "check-failed": (
@@ -37,12 +37,12 @@ def command(sources: tuple[str, ...], job: str | None, reading: dict[str, Any], 
     with open_watched(*sources, job=job, **reading) as trace:
         trace.store.check_all_files()
         answer = ask(invariants, trace.store)
-    put_answer(answer, form)
+    print_answer(answer, form)
     failed = [row["check"] for row in answer.rows() if row["severity"] == "error"]
     if failed:
         named = typed_sources(sources, job, reading["capture"])
         raise CheckFailedError(
             f"{named}: {', '.join(failed)} did not hold",
-            hint=f"answers that rest on it are marked; what was found: {typed_name()} checks {named}",
+            hint=f"answers that rest on it are marked; what was found: {invoked_as()} checks {named}",
             slug="check-failed",
         )

@@ -14,10 +14,10 @@ import click
 
 from stepscope.base.errors import StepScopeError, UsageError
 from stepscope.cli.choices import typed_sources
-from stepscope.cli.terminal.output import put_answer
+from stepscope.cli.terminal.invoked_as import invoked_as
+from stepscope.cli.terminal.output import print_answer
+from stepscope.cli.terminal.printing import print_err, print_out
 from stepscope.cli.terminal.progress import open_watched
-from stepscope.cli.terminal.say import put, say
-from stepscope.cli.terminal.typed_name import typed_name
 from stepscope.report.page_data import Shown
 from stepscope.report.report_file import write_report
 
@@ -101,11 +101,11 @@ def record_example(folder: Path, *, steps: int, device: str) -> tuple[Path, Path
     began = time.perf_counter()
     # The example's output is not part of our answer.
     with redirect_stdout(sys.stderr):
-        say(f"Training {name}, measured inline (about half a minute in all) ...")
+        print_err(f"Training {name}, measured inline (about half a minute in all) ...")
         plan = plan_from(PLAN, source="the demo's plan")
         session = partial(inline.begin, plan, out=folder.absolute(), phases=False)
         measured = run([*train, str(PLAN_STEPS)], session)
-        say(f"Training {name}, traced ...")
+        print_err(f"Training {name}, traced ...")
         tracer = Tracer(folder, name="demo", active=steps)
         traced = run([*train, str(steps + STEPS_BEFORE_A_TRACE)], lambda: tracer)
     if not measured or not traced:
@@ -114,7 +114,7 @@ def record_example(folder: Path, *, steps: int, device: str) -> tuple[Path, Path
             hint="look at the folder's permissions and free space, or choose one with --output DIR",
             slug="no-trace-written",
         )
-    say(f"Recorded in {time.perf_counter() - began:.1f} s: {folder}\n")
+    print_err(f"Recorded in {time.perf_counter() - began:.1f} s: {folder}\n")
     return measured[0], traced[0]
 
 
@@ -152,13 +152,13 @@ def _check_device(asked: str) -> None:
 
 def _show(measured: Path, traced: Path, report: Path) -> None:
     with open_watched(measured) as inline, open_watched(traced) as trace:
-        put_answer(inline.ask("inline"), source=typed_sources([str(measured)]))
-        put("\n")
-        put_answer(trace.ask("summary"), source=typed_sources([str(traced)]))
+        print_answer(inline.ask("inline"), source=typed_sources([str(measured)]))
+        print_out("\n")
+        print_answer(trace.ask("summary"), source=typed_sources([str(traced)]))
         shown = [Shown("demo, traced", trace), Shown("demo, measured inline", inline)]
         write_report(shown, report)
-    name = typed_name()
-    put(
+    name = invoked_as()
+    print_out(
         "\nAsk more of it:\n"
         f"  {name} steps {traced}\n"
         f"  {name} modules {traced}\n"

@@ -10,7 +10,7 @@ import click
 
 from stepscope.base.errors import StepScopeError
 from stepscope.cli.choices import out_option
-from stepscope.cli.terminal.say import put
+from stepscope.cli.terminal.printing import print_out
 from stepscope.launch.preflight import Problem, dotted, executable_of, problems, this_node, version_of
 from stepscope.launch.tools import TOOLS
 
@@ -36,15 +36,15 @@ def command(names: tuple[str, ...], out: Path) -> None:
             executable = executable_of(tool)
         except StepScopeError as error:
             is_well = is_well and not names
-            put(_row(tool.name, "–", f"not on the PATH on {os.uname().nodename}"))
+            print_out(_row(tool.name, "–", f"not on the PATH on {os.uname().nodename}"))
             if names:
-                put(_lines(Problem("failure", error.message, error.hint)))
+                print_out(_lines(Problem("failure", error.message, error.hint)))
             continue
         version = version_of(tool, executable)
-        put(_row(tool.name, dotted(version) or "–", executable or "needs no program of its own"))
+        print_out(_row(tool.name, dotted(version) or "–", executable or "needs no program of its own"))
         for problem in problems(tool, version, out.absolute(), (), this_node()):
             is_well = is_well and problem.severity != "failure"
-            put(_lines(problem))
+            print_out(_lines(problem))
     if not is_well:
         raise click.exceptions.Exit(1)
 

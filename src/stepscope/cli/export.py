@@ -15,9 +15,9 @@ from stepscope.cli.choices import (
     typed_sources,
     window_option,
 )
+from stepscope.cli.terminal.invoked_as import invoked_as
+from stepscope.cli.terminal.printing import print_err
 from stepscope.cli.terminal.progress import open_watched, progress_on
-from stepscope.cli.terminal.say import say
-from stepscope.cli.terminal.typed_name import typed_name
 
 
 @click.command(
@@ -96,7 +96,7 @@ def _write_trace(
     ):
         events = write_trace_events(scope, target, progress)
         written = scope.ranks
-    say(f"{target}: {events} events of {_counted(written)}; open it in ui.perfetto.dev or chrome://tracing")
+    print_err(f"{target}: {events} events of {_counted(written)}; open it in ui.perfetto.dev or chrome://tracing")
 
 
 def _write_store(
@@ -113,7 +113,7 @@ def _write_store(
     with open_watched(*sources, **reading) as trace, progress_on() as progress:
         written = write_part(trace.store, target, ranks=ranks, steps=steps, progress=progress)
     kept = typed_sources([str(target)])
-    say(f"{target}: {_counted(written)}; ask it with: {typed_name()} summary {kept}")
+    print_err(f"{target}: {_counted(written)}; ask it with: {invoked_as()} summary {kept}")
 
 
 def _counted(ranks: tuple[int, ...]) -> str:

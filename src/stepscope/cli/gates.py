@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from stepscope.base.errors import CheckFailedError
-from stepscope.cli.terminal.say import say
+from stepscope.cli.terminal.printing import print_err
 from stepscope.compare.gates import Gate, Judged, judge
 from stepscope.report.diff_text import gate_text
 
@@ -47,7 +47,7 @@ def tell(judged: Sequence[Judged]) -> None:
     sys.stdout.flush()
     failed = [one for one in judged if one.outcome == "failed"]
     for one in judged:
-        say(gate_text(one))
+        print_err(gate_text(one))
     if failed:
         raise CheckFailedError(
             f"{len(failed)} of {len(judged)} gates failed" if len(judged) > 1 else "the gate failed",

@@ -17,10 +17,10 @@ from stepscope.cli.choices import (
     sources_argument,
     typed_sources,
 )
-from stepscope.cli.terminal.output import chosen_form, put_answer
+from stepscope.cli.terminal.invoked_as import invoked_as
+from stepscope.cli.terminal.output import chosen_form, print_answer
+from stepscope.cli.terminal.printing import print_err
 from stepscope.cli.terminal.progress import progress_on
-from stepscope.cli.terminal.say import say
-from stepscope.cli.terminal.typed_name import typed_name
 
 ERRORS = {
     "too-little-memory": (
@@ -120,6 +120,6 @@ def command(
         )
     with open_trace(directory) as trace:
         answer = trace.ask("sources")
-    put_answer(answer, form)
+    print_answer(answer, form)
     kept = typed_sources([str(directory)])
-    say(f"{directory}: ready; ask it with: {typed_name()} summary {kept}")
+    print_err(f"{directory}: ready; ask it with: {invoked_as()} summary {kept}")

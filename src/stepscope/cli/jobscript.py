@@ -14,7 +14,7 @@ from stepscope.base.complete_file import complete_output, descriptor_of
 from stepscope.base.errors import UsageError
 from stepscope.cli.launch import apart
 from stepscope.cli.launch import command as launch
-from stepscope.cli.terminal.say import put, say
+from stepscope.cli.terminal.printing import print_err, print_out
 from stepscope.launch.job_preset import SCHEDULERS, find_preset, preset_names
 from stepscope.launch.jobscript import Job, jobscript, not_given
 from stepscope.launch.tool import Request
@@ -146,7 +146,7 @@ def command(
     script = jobscript(found, job)
     _write(script, output, force=force)
     for option, stands in not_given(found, job).items():
-        say(f"no --{option} was given: {SCHEDULERS[scheduler]} will refuse {stands}")
+        print_err(f"no --{option} was given: {SCHEDULERS[scheduler]} will refuse {stands}")
 
 
 def _passed_on(given: Mapping[str, Any]) -> list[str]:
@@ -160,7 +160,7 @@ def _passed_on(given: Mapping[str, Any]) -> list[str]:
 
 def _write(script: str, output: Path | None, *, force: bool) -> None:
     if output is None:
-        put(script)
+        print_out(script)
         return
     if output.is_file() and descriptor_of(output) is None and not force:
         raise UsageError(f"{output} is there already", hint="name another file, or give --force", slug="file-exists")

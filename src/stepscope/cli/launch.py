@@ -16,9 +16,9 @@ from stepscope.base.errors import StepScopeError, UsageError
 from stepscope.base.folders import from_anywhere
 from stepscope.base.ranks import process_from
 from stepscope.cli.choices import Seconds, out_option, recorded_ranks_option, typed_sources
-from stepscope.cli.terminal.say import put, say
+from stepscope.cli.terminal.invoked_as import invoked_as
+from stepscope.cli.terminal.printing import print_err, print_out
 from stepscope.cli.terminal.streams import reporting
-from stepscope.cli.terminal.typed_name import typed_name
 from stepscope.launch.become import become, warn
 from stepscope.launch.finish import raw_results
 from stepscope.launch.preflight import executable_of
@@ -173,7 +173,7 @@ def command(
             become(to_run)
     if dry_run or print_rank:
         try:
-            put(f"{dry_line(asked) if dry_run else about_process(ranks)}\n")
+            print_out(f"{dry_line(asked) if dry_run else about_process(ranks)}\n")
         except StepScopeError as error:
             raise UsageError(error.message, hint=error.hint, slug=error.slug) from None
         return
@@ -197,35 +197,35 @@ def _heaviest_kernels(source: str, top: int) -> tuple[str, ...]:
 
 def _report(asked: Asked, launched: Launched, *, stats: bool) -> None:
     """Printed at the end by the lowest chosen rank: where the files are, and how to read them."""
-    say(f"stepscope launch: wrote {', '.join(map(str, launched.files))}")
+    print_err(f"stepscope launch: wrote {', '.join(map(str, launched.files))}")
     if not asked.tool.reads:
         return
     if stats:
         show(launched.files, asked.tool.question)
-    say(f"To read what all ranks wrote: {typed_name()} {asked.tool.question} {shlex.quote(str(asked.folder))}")
+    print_err(f"To read what all ranks wrote: {invoked_as()} {asked.tool.question} {shlex.quote(str(asked.folder))}")
 
 
 def show(files: Sequence[Path], question: str) -> None:
     """Shows the first answer from this rank's own files; without a summary, the table of device work."""
     from stepscope.api.trace import open_trace
-    from stepscope.cli.terminal.output import put_answer
+    from stepscope.cli.terminal.output import print_answer
     from stepscope.report.text import MOST_ROWS
 
     sources = [str(path) for path in files]
     try:
         with open_trace(*files) as trace:
-            put_answer(
+            print_answer(
                 trace.ask("gpu-summary" if question == "summary" else question),
                 most=MOST_ROWS,
                 source=typed_sources(sources),
             )
     except StepScopeError as error:
-        say(f"stepscope: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
+        print_err(f"stepscope: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
 
 
 def _finalize(folder: Path) -> None:
     for result in raw_results(folder):
-        say(shlex.join(result.words))
+        print_err(shlex.join(result.words))
         result.finish()
 
 

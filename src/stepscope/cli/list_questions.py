@@ -6,7 +6,7 @@ import json
 
 import click
 
-from stepscope.cli.terminal.say import put
+from stepscope.cli.terminal.printing import print_out
 from stepscope.query.declare import Question
 from stepscope.questions import every, find
 
@@ -25,13 +25,13 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
         from stepscope.report.declaration import declaration
 
         answer = {"questions": [declaration(question) for question in asked]}
-        put(json.dumps(answer, indent=2, ensure_ascii=False) + "\n", is_json=True)
+        print_out(json.dumps(answer, indent=2, ensure_ascii=False) + "\n", is_json=True)
     elif names:
         from stepscope.report.question_page import question_page
 
-        put("\n".join(question_page(question) for question in asked))
+        print_out("\n".join(question_page(question) for question in asked))
     else:
-        put("\n\n".join(_as_text(question) for question in asked) + "\n")
+        print_out("\n\n".join(_as_text(question) for question in asked) + "\n")
 
 
 def _as_text(question: Question) -> str:

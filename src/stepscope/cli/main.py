@@ -19,13 +19,13 @@ import click
 from stepscope import __version__
 from stepscope.base.errors import StepScopeError
 from stepscope.base.known_names import nearest
-from stepscope.cli.terminal.say import put, say
+from stepscope.cli.terminal.invoked_as import invoked_as
+from stepscope.cli.terminal.printing import print_err, print_out
 from stepscope.cli.terminal.streams import accept_any_text, flush, open_closed_streams, write_no_more
-from stepscope.cli.terminal.told_to_end import end_by, unwind_when_told_to_end
-from stepscope.cli.terminal.typed_name import typed_name
+from stepscope.cli.terminal.termination import end_by, unwind_on_termination
 from stepscope.questions import OURS
 from stepscope.questions import names as question_names
-from stepscope.serve.known_errors import known
+from stepscope.serve.user_errors import to_user_error
 from stepscope.store.own_process import own_process
 
 COMMANDS = {
@@ -92,7 +92,7 @@ class Commands(click.Group):
             near = nearest(typed, known)
             suggestion = f" Did you mean {' or '.join(near)}?" if near else ""
             if typed and Path(typed).exists():
-                words = f"{typed_name()} {shlex.join(['summary', *args])}"
+                words = f"{invoked_as()} {shlex.join(['summary', *args])}"
                 suggestion = f" It is a file or folder; to ask about it: {words}"
             ctx.fail(f"No such command {typed!r}.{suggestion}")
         return super().resolve_command(ctx, args)
@@ -126,7 +126,7 @@ def commands(ctx: click.Context) -> None:
     --csv or --parquet.
     """
     if ctx.invoked_subcommand is None:
-        put(ctx.get_help() + "\n")
+        print_out(ctx.get_help() + "\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     accept_any_text()
     if arguments is None and not _RUNS_OTHERS_CODE & set(sys.argv[1:2]):
         own_process()
-        unwind_when_told_to_end()
+        unwind_on_termination()
     try:
         code = _run(arguments)
         flush(sys.stdout)
@@ -144,10 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         words = io.StringIO()
         error.show(words)
-        say(words.getvalue().rstrip("\n").expandtabs(4))
+        print_err(words.getvalue().rstrip("\n").expandtabs(4))
         return error.exit_code
     except (KeyboardInterrupt, click.Abort) as error:
-        say("stepscope: interrupted")
+        print_err("stepscope: interrupted")
         end_by(error)
         exec("")  # noqa: S102 - Python kills itself after an interrupted `exec`, unless one completed since
         return INTERRUPTED
@@ -165,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         )
     except Exception as error:
-        told = known(error, "the output of the same command under STEPSCOPE_DEBUG=1")
+        told = to_user_error(error, "the output of the same command under STEPSCOPE_DEBUG=1")
         if not told.slug and os.environ.get("STEPSCOPE_DEBUG") == "1":
             raise
         return _tell(told)
@@ -200,5 +200,5 @@ def _tell(error: StepScopeError) -> int:
     lines = [f"stepscope: {error.message}{slug}"]
     if error.hint:
         lines.append(f"  {error.hint}")
-    say("\n".join(lines))
+    print_err("\n".join(lines))
     return error.exit_code

@@ -14,7 +14,7 @@ import click
 from stepscope.base.errors import StepScopeError
 from stepscope.cli.choices import reading_options, sources_argument
 from stepscope.cli.shown import compare_option, opened_recordings, time_limit_option
-from stepscope.cli.terminal.say import say
+from stepscope.cli.terminal.printing import print_err
 
 if TYPE_CHECKING:
     from stepscope.serve.asking import Recordings
@@ -53,7 +53,7 @@ def command(
         with suppress(NotYet):
             recordings.result(_AT_ONCE_SECONDS)
         if sys.stdin.isatty():
-            say("An agent's program starts this command and writes to it. Ctrl-C ends it.")
+            print_err("An agent's program starts this command and writes to it. Ctrl-C ends it.")
         serve_agent(recordings, limit_s=time_limit)
 
 

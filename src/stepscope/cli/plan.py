@@ -15,7 +15,7 @@ import click
 
 from stepscope.base.complete_file import check_output, complete_output, descriptor_of
 from stepscope.base.errors import StepScopeError, UsageError
-from stepscope.cli.terminal.say import put, say
+from stepscope.cli.terminal.printing import print_err, print_out
 
 if TYPE_CHECKING:
     from stepscope.record.planning.rounds import Listed
@@ -102,7 +102,7 @@ def command(
         _put(text, place, stdout)
         if output is not None:
             events = sum(one.events for one in found)
-            say(f"{output}: {events} events")
+            print_err(f"{output}: {events} events")
 
     # Absolute, because a script may change its directory.
     place = None if output is None or descriptor_of(output) == 1 else output.absolute()
@@ -142,7 +142,7 @@ def _put(text: str, output: Path | None, stdout: int | None) -> None:
 
         write_all(stdout, text)
     else:
-        put(text)
+        print_out(text)
 
 
 def _check_writable(output: Path | None) -> None:

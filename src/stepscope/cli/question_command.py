@@ -23,9 +23,9 @@ from stepscope.cli.choices import (
     together,
     typed_sources,
 )
-from stepscope.cli.terminal.output import FORMS, chosen_form, put_answer
+from stepscope.cli.terminal.output import FORMS, chosen_form, print_answer
+from stepscope.cli.terminal.printing import print_err
 from stepscope.cli.terminal.progress import open_watched, progress_on
-from stepscope.cli.terminal.say import say
 from stepscope.query.declare import Filter, Parameter, Question
 from stepscope.query.part import filters_of, part
 from stepscope.report.pictures import PICTURES
@@ -86,7 +86,7 @@ def question_command(question: Question) -> click.Command:
                 save_figure(PICTURES[question.drawing].figure(drawn), picture)
             judged = judge_all(conditions, ask, parameters) if gates else []
             answer = replace(answer, gates=tuple(one.as_row() for one in judged))
-        put_answer(
+        print_answer(
             answer,
             form,
             width=width,
@@ -104,7 +104,7 @@ def question_command(question: Question) -> click.Command:
             else "",
         )
         if picture is not None:
-            say(f"{picture}: drawn")
+            print_err(f"{picture}: drawn")
         if judged:
             tell(judged)
 

@@ -11,8 +11,8 @@ import click
 from stepscope.base.complete_file import check_output, complete_output
 from stepscope.base.units import plural
 from stepscope.cli.choices import reading_options, sources_argument, typed_sources
+from stepscope.cli.terminal.printing import print_err
 from stepscope.cli.terminal.progress import open_watched
-from stepscope.cli.terminal.say import say
 
 
 @click.command(name="replay", short_help="Writes a script that runs a recorded operator alone and times it.")
@@ -66,6 +66,6 @@ def command(
     with complete_output(output) as unfinished:
         unfinished.write_text(script.text, encoding="ascii")
     for words in script.left_out:
-        say(f"left out: {words}")
+        print_err(f"left out: {words}")
     number = f"{script.calls} {plural(script.calls, 'call')}"
-    say(f"{output}: makes {number}; run it: python {shlex.quote(str(output))}")
+    print_err(f"{output}: makes {number}; run it: python {shlex.quote(str(output))}")

@@ -10,8 +10,8 @@ import click
 
 from stepscope.cli.choices import reading_options, sources_argument
 from stepscope.cli.shown import compare_option, opened_recordings
+from stepscope.cli.terminal.printing import print_err
 from stepscope.cli.terminal.progress import progress_on
-from stepscope.cli.terminal.say import say
 
 
 @click.command(name="report", short_help="Writes one HTML file with all answers, to open and pass on.")
@@ -53,6 +53,6 @@ def command(
     with ExitStack() as stack, progress_on() as progress:
         shown = opened_recordings(stack, sources, job, compare, **reading)
         progress.start("answering")
-        size = write_report(shown, output, with_places=with_paths)
+        size = write_report(shown, output, with_paths=with_paths)
         progress.finish()
-    say(f"{output}: {bytes_text(size)}; open it in a browser")
+    print_err(f"{output}: {bytes_text(size)}; open it in a browser")

@@ -7,7 +7,7 @@ import json
 import click
 
 from stepscope.base.known_names import check_name
-from stepscope.cli.terminal.say import put
+from stepscope.cli.terminal.printing import print_out
 from stepscope.schema.declare import SchemaTable
 from stepscope.schema.tables import STORE_VERSION, TABLES
 
@@ -30,9 +30,9 @@ def command(tables: tuple[str, ...], as_json: bool) -> None:
         from stepscope.report.declaration import table_declaration
 
         answer = {"version": STORE_VERSION, "tables": list(map(table_declaration, chosen))}
-        put(json.dumps(answer, indent=2, ensure_ascii=False) + "\n", is_json=True)
+        print_out(json.dumps(answer, indent=2, ensure_ascii=False) + "\n", is_json=True)
     else:
-        put("\n\n".join([*map(_as_text, chosen), *([] if tables else [ANSWERS])]) + "\n")
+        print_out("\n\n".join([*map(_as_text, chosen), *([] if tables else [ANSWERS])]) + "\n")
 
 
 def _as_text(table: SchemaTable) -> str:

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import click
 
 from stepscope.cli.choices import filter_options, form_options, narrowing_options, reading_options, sources_argument
-from stepscope.cli.terminal.output import chosen_form, put_answer
+from stepscope.cli.terminal.output import chosen_form, print_answer
 from stepscope.cli.terminal.progress import open_watched
 from stepscope.query.declare import Filter
 
@@ -42,4 +42,4 @@ def command(
     form = chosen_form(given)
     with open_watched(*sources, job=job, **reading) as trace:
         answer = trace.sql(text, rank=ranks, step=steps, name=name, under=under, window=window)
-    put_answer(answer, form, whole=True)
+    print_answer(answer, form, whole=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from stepscope.cli.choices import source_argument
-from stepscope.cli.terminal.say import say
+from stepscope.cli.terminal.printing import print_err
 
 
 @click.command(name="timeline-chart", short_help="Draws the measured events of an iteration in the order they run.")
@@ -33,4 +33,4 @@ def command(source: str, output: str, title: str | None) -> None:
     check_name(output)
     check_output(Path(output))
     written = save_figure(timeline_chart(source, title=title), output)
-    say(f"{written}: drawn")
+    print_err(f"{written}: drawn")

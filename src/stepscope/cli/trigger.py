@@ -8,7 +8,7 @@ import click
 
 from stepscope.base.errors import StepScopeError
 from stepscope.cli.choices import Seconds, recorded_ranks_option
-from stepscope.cli.terminal.say import put, say
+from stepscope.cli.terminal.printing import print_err, print_out
 
 ERRORS = {
     "not-recorded": (
@@ -76,13 +76,13 @@ def command(
 
     wanted = new_request(steps=steps, at_step=at, ranks=ranks, memory=memory, stack=stack)
     order = agree(job_dir, wanted, lead_seconds=lead, timeout_seconds=timeout)
-    say(f"recording {steps} step{'s'[: steps != 1]} from step {order.at_step}")
+    print_err(f"recording {steps} step{'s'[: steps != 1]} from step {order.at_step}")
     if wait == 0:
         return
     answers = wait_until_done(job_dir, order, timeout_seconds=wait)
     for answer in answers:
         for file in answer.files:
-            put(f"{file}\n")
+            print_out(f"{file}\n")
     if not answers:
         raise StepScopeError(
             f"no rank has reported within {wait:g} s that it recorded step {order.at_step}",

@@ -19,7 +19,7 @@ import click
 
 from stepscope.cli.choices import reading_options, sources_argument
 from stepscope.cli.shown import compare_option, opened_recordings, time_limit_option
-from stepscope.cli.terminal.say import put, say
+from stepscope.cli.terminal.printing import print_err, print_out
 
 if TYPE_CHECKING:
     from stepscope.serve.policy import Policy
@@ -84,21 +84,21 @@ def command(
                 _open(policy.link, stack)
 
         runs_on = serve(recordings, policy, bound, limit_s=time_limit, ready=ready, meanwhile=recordings.prepare)
-    say("stepscope view: ended")
+    print_err("stepscope view: ended")
     if runs_on:
         # If DuckDB cannot stop a query, its library would complain at length when Python unloads it.
         os._exit(0)
 
 
 def _tell(policy: Policy) -> None:
-    put(f"{policy.link}\n")
+    print_out(f"{policy.link}\n")
     sys.stdout.flush()
     if policy.behind is None:
-        say(
+        print_err(
             "Open this link. From another machine, first:\n"
             f"  ssh -L {policy.port}:127.0.0.1:{policy.port} {shlex.quote(_this_machine())}"
         )
-    say("Ctrl-C ends it.")
+    print_err("Ctrl-C ends it.")
 
 
 def _this_machine() -> str:

@@ -25,10 +25,10 @@ from stepscope.query.ask import ask_within
 from stepscope.query.declare import Question
 from stepscope.query.kernel_names import short_names
 from stepscope.questions import every
+from stepscope.report.conclusions import sentences
 from stepscope.report.declaration import page_declaration
 from stepscope.report.page import json_in_html
-from stepscope.report.private_names import without_places
-from stepscope.report.said import sentences
+from stepscope.report.redaction import redact_paths
 from stepscope.report.timeline_data import MOST_EVENTS, timeline_data
 from stepscope.schema.tables import TABLES
 from stepscope.timeline.recording import Timeline
@@ -100,19 +100,19 @@ def forms() -> list[Form]:
     ]
 
 
-def page_data(shown: Sequence[Shown], *, with_places: bool = False, helper: Helper | None = None) -> dict[str, Any]:
+def page_data(shown: Sequence[Shown], *, with_paths: bool = False, helper: Helper | None = None) -> dict[str, Any]:
     """Makes the data block of a report.
 
     Args:
         shown: the recordings; others are compared with the first.
-        with_places: keep the names of hosts and the paths of files.
+        with_paths: keep the names of hosts and the paths of files.
         helper: a process that answers in parallel.
 
     Returns:
         The data that the page's `EmbeddedSource` reads: `recordings`, `declarations`, `replies` (compressed, by `key`),
         `left_out` with the reason for each, `timelines` and `timeline_events` (compressed).
     """
-    with Report(shown, with_places=with_places) as report:
+    with Report(shown, with_paths=with_paths) as report:
         given = _given(report, helper)
         layouts, events = given.pop(TIMELINES)
         taken = sum(_taken(layouts[one], events[one]) for one in layouts)
@@ -136,12 +136,12 @@ def page_data(shown: Sequence[Shown], *, with_places: bool = False, helper: Help
 class Report:
     """The questions of a report, and how each answer is packed. Close it, or use it as a context manager."""
 
-    def __init__(self, shown: Sequence[Shown], *, with_places: bool) -> None:
+    def __init__(self, shown: Sequence[Shown], *, with_paths: bool) -> None:
         """Opens the recordings' tables.
 
         Args:
             shown: the recordings.
-            with_places: keep the names of hosts and the paths of files.
+            with_paths: keep the names of hosts and the paths of files.
         """
         self._shown = shown
         self.ids = [str(number) for number, _ in enumerate(shown, 1)]
@@ -149,7 +149,7 @@ class Report:
         self.scopes = [self._closing.enter_context(one.trace.scope()) for one in shown]
         for scope in self.scopes:
             scope.hold(TABLES)
-        self.scrub: Scrub = (lambda value: value) if with_places else _scrub_for(self.scopes)
+        self.scrub: Scrub = (lambda value: value) if with_paths else _scrub_for(self.scopes)
         self.asked = list(_asked(shown, self.ids, self.scopes))
 
     def groups(self) -> list[list[int]]:
@@ -409,7 +409,7 @@ def _scrub_for(scopes: Sequence[Scope]) -> Scrub:
         paths = scope.sql("SELECT path FROM source").column("path").to_pylist()
         paths += [path for path, _ in scope.store.skipped]
         folders |= {str(PurePath(path).parent) for path in paths}
-    return without_places(list(hosts), folders)
+    return redact_paths(list(hosts), folders)
 
 
 def _packed(value: dict[str, Any]) -> str:

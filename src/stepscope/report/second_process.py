@@ -23,7 +23,7 @@ _LONGEST_END_S = 10
 
 
 @contextmanager
-def helping(shown: Sequence[Shown], *, with_places: bool) -> Iterator[Helper | None]:
+def helping(shown: Sequence[Shown], *, with_paths: bool) -> Iterator[Helper | None]:
     """Starts a process that helps with a report; None with one processor, or if it could not open the recordings."""
     stores = [one.trace.store for one in shown]
     tables = ("host_event", "device_event")
@@ -33,7 +33,7 @@ def helping(shown: Sequence[Shown], *, with_places: bool) -> Iterator[Helper | N
         yield None
         return
     asked = {
-        "with_places": with_places,
+        "with_paths": with_paths,
         "threads": threads,
         "recordings": [
             {"name": one.name, "store": str(one.trace.store.directory), **one.trace.asked_of} for one in shown
@@ -98,7 +98,7 @@ def main() -> int:
         store = Store.open(one["store"])
         store.threads = asked["threads"]
         shown.append(Shown(one["name"], Trace(store, ranks=one["ranks"], steps=one["steps"])))
-    with Report(shown, with_places=asked["with_places"]) as report:
+    with Report(shown, with_paths=asked["with_paths"]) as report:
         tell(asked=len(report.asked))
         for line in lines:
             made = None

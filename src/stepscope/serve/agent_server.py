@@ -27,8 +27,8 @@ from stepscope import __version__
 from stepscope.base.errors import StepScopeError, UsageError
 from stepscope.base.known_names import check_name
 from stepscope.serve.agent_tools import INSTRUCTIONS, tools
-from stepscope.serve.known_errors import known, shape
 from stepscope.serve.tasks import Tasks
+from stepscope.serve.user_errors import error_json, to_user_error
 
 if TYPE_CHECKING:
     from stepscope.serve.asking import Recordings
@@ -86,7 +86,7 @@ def make_server(recordings: Future[Recordings], tasks: Tasks, limit_s: float) ->
             never = asyncio.get_running_loop().create_future()  # cancelling the call ends `do`
             reply = await tasks.do(lambda: tool.does(opened, arguments), never)
         except Exception as error:
-            return _result({"error": shape(known(error))}, is_error=True)
+            return _result({"error": error_json(to_user_error(error))}, is_error=True)
         return _result(reply)
 
     return Server(

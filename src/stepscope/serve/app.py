@@ -32,9 +32,9 @@ from stepscope.report.declaration import page_declaration, table_declaration
 from stepscope.report.page import page, page_policy
 from stepscope.report.page_data import reply
 from stepscope.schema.tables import TABLES
-from stepscope.serve.known_errors import known, shape
 from stepscope.serve.policy import Policy, RefusedError
 from stepscope.serve.timeline import ask_timeline
+from stepscope.serve.user_errors import error_json, to_user_error
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -268,7 +268,7 @@ def _told(error: Exception) -> Response:
             hint="the page is at /",
             slug="no-such-address",
         )
-    return JSONResponse(shape(known(error)), status_code=status, headers=headers)
+    return JSONResponse(error_json(to_user_error(error)), status_code=status, headers=headers)
 
 
 def _status(error: Exception) -> int:
@@ -278,4 +278,4 @@ def _status(error: Exception) -> int:
         return error.status
     if isinstance(error, UsageError):
         return 400
-    return 422 if isinstance(error, StepScopeError) or known(error).slug else 500
+    return 422 if isinstance(error, StepScopeError) or to_user_error(error).slug else 500

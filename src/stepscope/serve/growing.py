@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.serve.known_errors import known
+from stepscope.serve.user_errors import to_user_error
 from stepscope.store.cache import cache_key
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Growing:
             opened = Opened(self._reopen(stack), self._opened.ids, stack)
         except Exception as error:
             stack.close()
-            self._problem = known(error).message
+            self._problem = to_user_error(error).message
             return
         before, self._opened = self._opened, opened
         self._problem = None

@@ -14,8 +14,8 @@ from stepscope.base.ranks import this_process
 from stepscope.cli.choices import typed_sources
 from stepscope.cli.script.all_ranks import of_one_rank, soon_read, wrote_phases
 from stepscope.cli.script.notes import TRACE, has_no_step, note_others, note_unfinished
-from stepscope.cli.terminal.say import put, say
-from stepscope.cli.terminal.typed_name import typed_name
+from stepscope.cli.terminal.invoked_as import invoked_as
+from stepscope.cli.terminal.printing import print_err, print_out
 
 if TYPE_CHECKING:
     from stepscope.record.on_demand.listener import OnDemand
@@ -48,8 +48,10 @@ class RecordedFiles:
         process = this_process()
         note_others(self._before, new, process.world_size)
         if self._show_each(new, process.world_size):
-            name = typed_name()
-            say(f"Ask more of it: {name} --help, then {name} QUESTION {_where(new, alone=process.world_size == 1)}")
+            name = invoked_as()
+            print_err(
+                f"Ask more of it: {name} --help, then {name} QUESTION {_where(new, alone=process.world_size == 1)}"
+            )
 
     def name_alone(self, why: str = "The script left past Python's exit (os._exit or SIGTERM).") -> None:
         """Only names the files of a run that ends too late for answers."""
@@ -57,9 +59,9 @@ class RecordedFiles:
         if not new:
             return
         if all(map(has_no_step, new)):
-            say(f"{why} No step was counted yet: the first ones do not count.")
+            print_err(f"{why} No step was counted yet: the first ones do not count.")
         else:
-            say(f"{why} Ask: {typed_name()} summary {_where(new)}")
+            print_err(f"{why} Ask: {invoked_as()} summary {_where(new)}")
 
     def _show_each(self, new: list[Path], ranks: int) -> bool:
         """Shows the answers that the files give; returns whether there was one."""
@@ -111,13 +113,13 @@ class RecordedFiles:
         own = [str(folder) for folder in dict.fromkeys(SCRIPTS_OWN) if folder != self._out and folder.is_dir()]
         if own:
             also = "also " if new else ""
-            say(f"note: the script {also}recorded by itself, into {', '.join(own)}")
+            print_err(f"note: the script {also}recorded by itself, into {', '.join(own)}")
         # A tracer that has started warns itself about what it did not record.
         elif not new and (self._tracer is None or "torch" not in sys.modules):
-            say(_nothing())
+            print_err(_nothing())
         for path in new:
             instead = ", in place of an earlier one" if path in self._before else ""
-            say(f"wrote {path}{instead}")
+            print_err(f"wrote {path}{instead}")
         return new
 
 
@@ -167,14 +169,14 @@ def _show(question: str, sources: list[Path], *, typed: list[Path] | None = None
         one_rank: of a folder of several ranks, show only as few rows as for one.
     """
     from stepscope.api.trace import open_trace
-    from stepscope.cli.terminal.output import put_answer
+    from stepscope.cli.terminal.output import print_answer
     from stepscope.report.text import MOST_ROWS
 
     try:
         with open_trace(*sources) as trace:
-            put("\n")
+            print_out("\n")
             answer = trace.ask(question)
-            put_answer(
+            print_answer(
                 of_one_rank(answer) if one_rank else answer,
                 most=MOST_ROWS,
                 source=typed_sources([str(source) for source in typed or sources]),
@@ -182,11 +184,11 @@ def _show(question: str, sources: list[Path], *, typed: list[Path] | None = None
     except StepScopeError as error:
         # The job has done its work, so an answer that cannot be shown is not its failure.
         hint = f"\n  {error.hint}" if error.hint else ""
-        say(f"stepscope: {error.message}{hint}")
+        print_err(f"stepscope: {error.message}{hint}")
         return False
     except Exception as error:
         if isinstance(error, BrokenPipeError):
             raise
-        say(f"stepscope: {sources[0]} cannot be shown: {type(error).__name__}: {error}")
+        print_err(f"stepscope: {sources[0]} cannot be shown: {type(error).__name__}: {error}")
         return False
     return True

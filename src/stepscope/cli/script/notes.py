@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from stepscope.base.errors import StepScopeError
-from stepscope.cli.terminal.say import say
+from stepscope.cli.terminal.printing import print_err
 
 TRACE = re.compile(r"(.+?)(?:\.step\d+)?-\d+-of-(\d+)\.json\.gz")
 
@@ -34,7 +34,7 @@ def note_others(before: dict[Path, int], new: list[Path], world_size: int) -> No
     ]
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-        say(
+        print_err(
             f"note: {others[0]}{more} was there before; a question about the folder takes "
             "them for the same run, so give each run a folder of its own (-o)"
         )
@@ -56,7 +56,7 @@ def note_unfinished(path: Path) -> None:
     cure = "cut the plan down, lower its repetitions, "
     if profile["mode"] == "in_rounds":
         cure = "cut a plan of `stepscope plan` down, " if len(ended) > 1 else ""
-    say(
+    print_err(
         f"note: {profile['iterations_run']} iterations were too few for the plan: "
         f'"{ended[0]["label"]}"{more} not measured; {cure}or let the script run longer'
     )

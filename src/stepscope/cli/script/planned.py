@@ -15,7 +15,7 @@ from stepscope.base.errors import StepScopeError
 from stepscope.base.ranks import this_process
 from stepscope.base.units import time_text
 from stepscope.cli.script.end import exit_code, show_traceback
-from stepscope.cli.terminal.say import say
+from stepscope.cli.terminal.printing import print_err
 from stepscope.cli.terminal.streams import as_python_has_them, flush
 from stepscope.record import inline
 from stepscope.record.planning.listing import iterations_needed
@@ -226,4 +226,4 @@ def write_all(descriptor: int, text: str) -> None:
 
 
 def _say(text: str) -> None:
-    say(f"stepscope: {text}")
+    print_err(f"stepscope: {text}")

@@ -15,7 +15,7 @@ from stepscope.base.plugins import stay_out
 from stepscope.base.ranks import this_process
 from stepscope.cli.script.end import Interrupted, exit_code, show_traceback
 from stepscope.cli.script.files import RecordedFiles
-from stepscope.cli.terminal.say import say
+from stepscope.cli.terminal.printing import print_err
 from stepscope.cli.terminal.streams import as_python_has_them, reporting
 from stepscope.record.job.at_end import AtEnd
 
@@ -122,4 +122,4 @@ class RecordedScript:
     def _report(self, written: list[Path]) -> None:
         self.files.show(written)
         if self.sampling is not None and self.sampling.why_not is not None and this_process().rank == 0:
-            say(f"note: no stacks, or not all, were sampled: {self.sampling.why_not}")
+            print_err(f"note: no stacks, or not all, were sampled: {self.sampling.why_not}")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.base.complete_file import check_output
 from stepscope.base.errors import UsageError
-from stepscope.cli.terminal.say import put, say
-from stepscope.cli.terminal.typed_name import typed_name
+from stepscope.cli.terminal.invoked_as import invoked_as
+from stepscope.cli.terminal.printing import print_err, print_out
 
 if TYPE_CHECKING:
     from stepscope.query.table import Table
@@ -60,7 +60,7 @@ def chosen_form(given: Mapping[str, Any]) -> Form:
     return Form(asked[0].removeprefix("as_")) if asked else Form()
 
 
-def put_answer(
+def print_answer(
     table: Table,
     form: Form = WORDS,
     *,
@@ -83,22 +83,22 @@ def put_answer(
         StepScopeError: the Parquet file cannot be written.
     """
     if form.kind == "json":
-        put(table.to_json() + "\n", is_json=True)
+        print_out(table.to_json() + "\n", is_json=True)
     elif form.kind == "csv":
-        put(table.to_csv())
+        print_out(table.to_csv())
         _tell_apart(table)
     elif form.kind == "spaces":
         from stepscope.report.text import spaced_text
 
-        put(spaced_text(table))
+        print_out(spaced_text(table))
         _tell_apart(table)
     elif form.kind == "markdown":
         from stepscope.report.markdown import markdown_text
 
-        put(markdown_text(table, most=most))
+        print_out(markdown_text(table, most=most))
     elif form.kind == "parquet":
         table.to_parquet(form.file)
-        say(f"{form.file}: {len(table)} rows")
+        print_err(f"{form.file}: {len(table)} rows")
         _tell_apart(table)
     else:
         from stepscope.report.text import answer_lines, print_lines, text_width, wants_colour
@@ -109,7 +109,7 @@ def put_answer(
             most=most,
             whole=whole,
             bars=wants_colour(sys.stdout),
-            command=typed_name(),
+            command=invoked_as(),
             source=source,
         )
         print_lines(lines, sys.stdout)

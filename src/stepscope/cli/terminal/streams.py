@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from stepscope.base.errors import StepScopeError
-from stepscope.cli.terminal.say import say
+from stepscope.cli.terminal.printing import print_err
 
 _LAST_STANDARD = 2
 
@@ -77,7 +77,7 @@ def reporting() -> Iterator[None]:
     except (Exception, KeyboardInterrupt) as error:
         with contextlib.suppress(Exception):
             if not isinstance(error, BrokenPipeError):
-                say(f"stepscope: the report ended early: {type(error).__name__}: {error}")
+                print_err(f"stepscope: the report ended early: {type(error).__name__}: {error}")
         write_no_more(sys.stdout, sys.stderr)
     finally:
         _change_errors(ours, scripts)

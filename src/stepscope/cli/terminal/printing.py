@@ -15,13 +15,13 @@ _PIECE = 1 << 16
 """Characters per write."""
 
 
-def say(text: str) -> None:
+def print_err(text: str) -> None:
     """Prints lines for people on stderr."""
     sys.stderr.write(f"{printable_lines(text)}\n")
     sys.stderr.flush()
 
 
-def put(text: str, *, is_json: bool = False) -> None:
+def print_out(text: str, *, is_json: bool = False) -> None:
     """Writes an answer on stdout: unchanged, except on a terminal.
 
     Args:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 
-def typed_name() -> str:
+def invoked_as() -> str:
     """Returns `stepscope` if that starts this one, else the path that does.
 
     A fresh clone has it in `.venv/bin`, which is not on the PATH.

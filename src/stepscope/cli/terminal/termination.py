@@ -12,7 +12,7 @@ from typing import NoReturn
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
-class ToldToEnd(KeyboardInterrupt):
+class TerminationSignal(KeyboardInterrupt):
     """Raised by the signal."""
 
     def __init__(self, number: int) -> None:
@@ -20,8 +20,8 @@ class ToldToEnd(KeyboardInterrupt):
         self.number = number
 
 
-def unwind_when_told_to_end() -> None:
-    """Raises `ToldToEnd` in the main thread for the first signal; ignored signals stay ignored (nohup)."""
+def unwind_on_termination() -> None:
+    """Raises `TerminationSignal` in the main thread for the first signal; ignored signals stay ignored (nohup)."""
     for number in _SIGNALS:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _raise)
@@ -31,10 +31,10 @@ def _raise(number: int, _frame: FrameType | None) -> NoReturn:
     for each in _SIGNALS:  # a second one ends the process at once
         if signal.getsignal(each) is _raise:
             signal.signal(each, signal.SIG_DFL)
-    raise ToldToEnd(number)
+    raise TerminationSignal(number)
 
 
 def end_by(error: BaseException) -> None:
     """Ends the process with the signal behind `error`, as its sender expects; ignores other errors."""
-    if isinstance(error, ToldToEnd):
+    if isinstance(error, TerminationSignal):
         os.kill(os.getpid(), error.number)

@@ -6,7 +6,9 @@ from stepscope import __version__
 from stepscope.base.errors import StepScopeError, out_of_memory
 
 
-def known(error: Exception, shown_by: str = "what the same question prints on the command line") -> StepScopeError:
+def to_user_error(
+    error: Exception, shown_by: str = "what the same question prints on the command line"
+) -> StepScopeError:
     """Returns any error as one of ours; an unknown error is a bug, to be reported with what `shown_by` names."""
     if isinstance(error, StepScopeError):
         return error
@@ -19,6 +21,6 @@ def known(error: Exception, shown_by: str = "what the same question prints on th
     )
 
 
-def shape(error: StepScopeError) -> dict[str, str]:
+def error_json(error: StepScopeError) -> dict[str, str]:
     """The JSON form of errors."""
     return {"message": error.message, "hint": error.hint, "slug": error.slug}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.cli.terminal.typed_name import typed_name
+from stepscope.cli.terminal.invoked_as import invoked_as
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_command_that_is_not_on_the_path_has_its_own(environment: Path) -> None:
-    assert typed_name() == ".venv/bin/stepscope"
+    assert invoked_as() == ".venv/bin/stepscope"
 
 
 @pytest.mark.parametrize("where", ["other", ".venv/bin"])
@@ -30,20 +30,20 @@ def test_where_the_shell_would_not_find_it_is_the_whole_path(
     where: str, environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path / where)
-    assert typed_name() == str(environment / "stepscope")
+    assert invoked_as() == str(environment / "stepscope")
 
 
 def test_on_the_path_it_is_its_name(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(environment))
-    assert typed_name() == "stepscope"
+    assert invoked_as() == "stepscope"
 
 
 def test_another_one_on_the_path_is_not_this_one(environment: Path, tmp_path: Path) -> None:
     (tmp_path / "other" / "stepscope").write_text("#!/bin/sh\n")
     (tmp_path / "other" / "stepscope").chmod(0o755)
-    assert typed_name() == ".venv/bin/stepscope"
+    assert invoked_as() == ".venv/bin/stepscope"
 
 
 def test_without_a_command_it_is_the_module(environment: Path) -> None:
     (environment / "stepscope").unlink()
-    assert typed_name() == ".venv/bin/python -m stepscope"
+    assert invoked_as() == ".venv/bin/python -m stepscope"

@@ -26,7 +26,7 @@ _SHORTEST_HOST = 3
 """Shorter host names would match words that mean something else."""
 
 
-def without_places(hosts: Sequence[str], folders: Iterable[str] = ()) -> Callable[[Any], Any]:
+def redact_paths(hosts: Sequence[str], folders: Iterable[str] = ()) -> Callable[[Any], Any]:
     """Returns a function that removes hosts and paths from all texts in a JSON value, at any depth.
 
     Args:
@@ -34,7 +34,7 @@ def without_places(hosts: Sequence[str], folders: Iterable[str] = ()) -> Callabl
         folders: where its files are; their names may contain any characters.
 
     Example:
-        >>> without_places(["node7"])({"path": "/home/ann/train.py", "at": "node7: 3"})
+        >>> redact_paths(["node7"])({"path": "/home/ann/train.py", "at": "node7: 3"})
         {'path': 'train.py', 'at': 'host 1: 3'}
     """
     named = {host: f"host {number}" for number, host in enumerate(hosts, 1)}

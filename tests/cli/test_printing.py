@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stepscope.cli.main import main
+from stepscope.cli.terminal.printing import print_err, print_out
 from stepscope.cli.terminal.progress import TerminalProgress
-from stepscope.cli.terminal.say import put, say
 
 EVIL = "a\x1b]0;owned\x07\x1b[2Jb\x9b31mc\u202egpj.\u2066d\u200fe\u061cf"
 STEERING = "\x1b\x07\x9b\u202e\u2066\u200f\u061c"
@@ -126,8 +126,8 @@ def test_json_on_a_terminal_is_the_same_data(evil: str) -> None:
 def test_lines_stay_lines() -> None:
     terminal = Terminal()
     with redirect_stdout(terminal), redirect_stderr(terminal):
-        put("a,b\n1,\u202e\n")
-        say("one\n  two")
+        print_out("a,b\n1,\u202e\n")
+        print_err("one\n  two")
     assert terminal.getvalue() == "a,b\n1,\N{REPLACEMENT CHARACTER}\none\n  two\n"
 
 

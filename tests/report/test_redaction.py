@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepscope.report.private_names import without_places
+from stepscope.report.redaction import redact_paths
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from stepscope.report.private_names import without_places
     ],
 )  # fmt: skip
 def test_a_path_keeps_its_end(text, left):
-    assert without_places([], ["/data/my runs (old)"])(text) == left
+    assert redact_paths([], ["/data/my runs (old)"])(text) == left
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,11 @@ def test_a_path_keeps_its_end(text, left):
     ],
 )  # fmt: skip
 def test_what_is_no_path_stays(text):
-    assert without_places([], ["/runs"])(text) == text
+    assert redact_paths([], ["/runs"])(text) == text
 
 
 def test_hosts_are_numbered_as_words_of_their_own():
-    scrub = without_places(["gpu7.cluster", "gpu70"])
+    scrub = redact_paths(["gpu7.cluster", "gpu70"])
     assert scrub("rank 0 on gpu7.cluster, gpu7 and gpu70") == "rank 0 on host 1, host 1 and host 2"
     assert scrub("gpu71 gpu7-ib my-gpu7") == "gpu71 gpu7-ib my-gpu7"
 
@@ -45,4 +45,4 @@ def test_hosts_are_numbered_as_words_of_their_own():
 def test_texts_are_found_at_any_depth_and_keys_stay():
     value = {"rows": [{"path": "/a/b/c.json", "n": 3, "none": None, "flag": True}]}
     scrubbed = {"rows": [{"path": "c.json", "n": 3, "none": None, "flag": True}]}
-    assert without_places(["path"])(value) == scrubbed
+    assert redact_paths(["path"])(value) == scrubbed
