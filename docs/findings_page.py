@@ -6,7 +6,7 @@ import inspect
 
 from stepscope.base.units import bytes_text, count_text, ratio_text, time_text
 from stepscope.findings.declare import Rule, Threshold
-from stepscope.findings.rules import every
+from stepscope.findings.rules import all_rules
 
 WORDS = {"ns": time_text, "ratio": ratio_text, "count": count_text, "bytes": bytes_text}
 
@@ -18,7 +18,7 @@ def findings_page() -> str:
         "`stepscope findings SRC --id RULE` shows one rule. The source `ours` is a choice of StepScope, with its "
         "reason.\n",
     ]
-    for rule in every():
+    for rule in all_rules():
         parts += section(rule)
     return "\n".join(parts)
 

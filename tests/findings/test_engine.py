@@ -8,13 +8,13 @@ from tests.findings.job import A100, V100, Job
 
 import stepscope.findings.rules
 from stepscope.base.errors import UsageError
-from stepscope.findings.rules import ALL, OURS, QUICK, every, quick
+from stepscope.findings.rules import ALL, OURS, QUICK, all_rules, quick
 
 PARTS_OF_A_STORE = ({}, {"step": [{"end_ns": 0}]}, {"host_event": [{"name": "aten::mm", "dur_ns": 5}]})
 
 
 def test_every_rule_is_declared_in_full() -> None:
-    rules = every()
+    rules = all_rules()
     assert [rule.id for rule in rules] == list(OURS)
     for rule in rules:
         assert rule.looks_for.endswith(".")
@@ -29,7 +29,7 @@ def test_the_quick_rules_are_rules() -> None:
 
 
 def test_no_two_rules_find_the_same_loss_and_no_file_is_left_out() -> None:
-    names = [rule.id for rule in every()]
+    names = [rule.id for rule in all_rules()]
     assert len(names) == len(set(names))
     files = Path(stepscope.findings.rules.__file__).parent.glob("[a-z]*.py")
     assert {file.stem for file in files} == {place.partition(".")[0] for place in ALL}

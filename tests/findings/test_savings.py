@@ -10,7 +10,7 @@ from tests.findings.job import Job
 from stepscope.findings.declare import Finding, Rule, Threshold, rule
 from stepscope.findings.engine import judge
 from stepscope.findings.facts import Facts
-from stepscope.findings.rules import every
+from stepscope.findings.rules import all_rules
 from stepscope.query.ask import ask
 from stepscope.query.scope import Scope
 from stepscope.questions import find
@@ -29,11 +29,11 @@ def of(finding: Finding) -> Rule:
 
 
 def bounds(make_store: Any, rows: Any, least_ns: float) -> tuple[float, float | None]:
-    finding = replace(FINDING, at_least=(least_ns, "it was so in half of the steps"))
+    finding = replace(FINDING, min_saving=(least_ns, "it was so in half of the steps"))
     with Scope(make_store(rows)) as scope:
         (found,) = judge(Facts(scope), [of(finding)])
-    least = found.finding.at_least
-    return (0 if least is None else least[0], found.finding.saving_ns)
+    is_minimum = found.finding.min_saving
+    return (0 if is_minimum is None else is_minimum[0], found.finding.saving_ns)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_damaged_evidence_shows_no_lower_bound(make_store: Any) -> None:
 
 
 def test_bounds_and_the_trade_off_are_in_the_words(make_store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    finding = replace(FINDING, at_least=(100_000, "half of the steps are so"))
-    monkeypatch.setattr("stepscope.findings.rules.every", lambda: (of(finding),))
+    finding = replace(FINDING, min_saving=(100_000, "half of the steps are so"))
+    monkeypatch.setattr("stepscope.findings.rules.all_rules", lambda: (of(finding),))
     table = ask(find("findings"), make_store(Job().kernel("work", 900_000).rows()))
     words = "\n".join(line.text for line in answer_lines(table, width=200))
     assert "saves 100.0 µs to 400.0 µs a step (at most 40.0 %)" in words
@@ -65,7 +65,7 @@ def test_bounds_and_the_trade_off_are_in_the_words(make_store: Any, monkeypatch:
 
 
 def test_a_trade_off_is_said_in_sentences() -> None:
-    said = [one.trade_off for one in every() if one.trade_off]
+    said = [one.trade_off for one in all_rules() if one.trade_off]
     assert said
     assert all(words.endswith(".") and not words.endswith("..") for words in said)
 

@@ -10,7 +10,7 @@ import pytest
 
 from stepscope.analysis.overview import Times
 from stepscope.analysis.steps.breakdown import IDLE_PARTS, PARTS
-from stepscope.findings.engine import Found, judge
+from stepscope.findings.engine import RankedFinding, judge
 from stepscope.findings.facts import Facts
 from stepscope.findings.rules import quick
 
@@ -84,7 +84,7 @@ def waiting(more: Any = (), **shares: int) -> Facts:
     return known(parts=dict.fromkeys(PARTS, 0) | parts, _idle_ns=idle, **dict(more))
 
 
-def verdict(facts: Facts) -> list[Found]:
+def verdict(facts: Facts) -> list[RankedFinding]:
     return [one for one in judge(facts, quick()) if one.limits]
 
 

@@ -256,14 +256,14 @@ def test_a_rule_that_fails_finds_nothing(broken, kineto, capsys, body, reason):
 
 def test_a_rule_cannot_replace_ours(broken, capsys):
     broken(RULE.format(id="amp-off", body="yield"), rules="odd")
-    assert [rule.id for rule in rules.every()] == list(rules.OURS)
+    assert [rule.id for rule in rules.all_rules()] == list(rules.OURS)
     assert "'amp-off' is taken by StepScope" in capsys.readouterr().err
 
 
 def test_a_rule_on_evidence_that_no_check_knows_is_left_out(broken, capsys):
     source = RULE.format(id="odd", body="yield").replace('"Nothing."', '"Nothing.", rests_on=("luck",)')
     broken(source, rules="odd")
-    assert [rule.id for rule in rules.every()] == list(rules.OURS)
+    assert [rule.id for rule in rules.all_rules()] == list(rules.OURS)
     assert "ValueError: odd rests on luck, which is not a kind of evidence" in capsys.readouterr().err
 
 

@@ -121,7 +121,7 @@ class Finding:
     hidden_ns: float = 0.0
     lost_on: LostOn = "ranks"
     step_ns: float | None = None
-    at_least: tuple[float, str] | None = None
+    min_saving: tuple[float, str] | None = None
     confidence: Confidence = "medium"
     evidence: tuple[Mapping[str, Any], ...] = ()
     rank: int | None = None
@@ -202,8 +202,8 @@ def rule(
 
     def declare(find: Callable[[Facts], Iterator[Finding]]) -> Rule:
         explanation = find.__doc__ or ""
-        told = (rests_on, silent_without, trade_off, explanation, shortens_device)
-        return Rule(id, looks_for, find, thresholds, *told)
+        options = (rests_on, silent_without, trade_off, explanation, shortens_device)
+        return Rule(id, looks_for, find, thresholds, *options)
 
     return declare
 

@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 from stepscope.base.units import time_text
 from stepscope.findings.declare import FILLED, HIGH, LEADING, MEDIUM, WITH_HOST, WITH_OTHERS, Finding, Rule, Severity
 from stepscope.findings.facts import Facts, ranks_text
-from stepscope.findings.host_pace import held
+from stepscope.findings.host_pace import host_wait_ns
 from stepscope.findings.waiting import waiting
 from stepscope.query.sound import STEP_TIMES, without_ranks
 
-_MOST_CHECKS_NAMED = 3
+_MAX_CHECKS_NAMED = 3
 _SHARED = 0.1
 """If a smaller share of a finding's waits is also counted elsewhere, that is not mentioned."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RankedFinding:
     """A finding with the rule it comes from and the failing checks that bear on it; `step_ns` is the mean step that it
     is about, which is `per` in words, and `lost_ns` what it is ranked by: what ranks lose themselves of that step, without
     waits that freed host time may shorten; -1 where nothing is said of it; `job_ns` is what a step of the job could save at
@@ -47,69 +47,69 @@ class Found:
         return self.finding.role != "remedy"
 
 
-def judge(facts: Facts, rules: Iterable[Rule]) -> list[Found]:
+def judge(facts: Facts, rules: Iterable[Rule]) -> list[RankedFinding]:
     """Runs the rules: the verdict first, then the findings with the largest losses of ranks.
 
     A rule is silent if damaged evidence would make it wrong; if evidence that it rests on is damaged, its
     findings have low confidence and no certain saving. If only some ranks are damaged, the others are judged
     without them. The verdict does not depend on which rules run besides the quick ones.
     """
-    asked = tuple(rules)
-    key = (__name__, *(rule.id for rule in asked))
-    return list(facts.scope.once(key, lambda: _judgement(facts, asked)))
+    chosen_rules = tuple(rules)
+    key = (__name__, *(rule.id for rule in chosen_rules))
+    return list(facts.scope.once(key, lambda: _judgement(facts, chosen_rules)))
 
 
-def _judgement(facts: Facts, rules: Iterable[Rule]) -> list[Found]:
-    with sound(facts) as own:
-        found = [
-            _judged(own, rule, finding)
+def _judgement(facts: Facts, rules: Iterable[Rule]) -> list[RankedFinding]:
+    with undamaged_facts(facts) as judged:
+        results = [
+            _judged(judged, rule, finding)
             for rule in rules
-            if not own.failing(*rule.silent_without)
-            for finding in rule.find(own)
+            if not judged.failing(*rule.silent_without)
+            for finding in rule.find(judged)
         ]
-        ranked = _lost_once(_in_order(found))
+        ranked = _lost_once(_in_order(results))
         if ranked and ranked[0].finding.role in ("loss", "work"):
-            ranked[0] = _marked(own, ranked[0])
+            ranked[0] = _marked(judged, ranked[0])
         return ranked
 
 
 @contextmanager
-def sound(facts: Facts) -> Iterator[Facts]:
+def undamaged_facts(facts: Facts) -> Iterator[Facts]:
     """The facts of all ranks that are not damaged."""
     with without_ranks(facts.scope, facts.damaged_ranks) as scope:
         yield facts if scope is facts.scope else Facts(scope, facts)
 
 
-def _lost_once(ranked: list[Found]) -> list[Found]:
+def _lost_once(ranked: list[RankedFinding]) -> list[RankedFinding]:
     """Marks findings that count waits of another finding: a loss has one name. It belongs first to what limits the
     step, then to the finding that comes first."""
-    told: list[Found] = []
+    seen: list[RankedFinding] = []
     advice = {}
-    for one in sorted(ranked, key=lambda one: not one.limits):
-        gaps = one.finding.gaps
-        for other in told:
+    for result in sorted(ranked, key=lambda result: not result.limits):
+        gaps = result.finding.gaps
+        for other in seen:
             shared = sum(ns for gap, ns in gaps.items() if gap in other.finding.gaps)
             if shared > _SHARED * sum(gaps.values()):
-                advice[id(one)] = (
-                    f"{one.finding.advice} {time_text(shared)} of this time is counted in `{other.rule.id}`, too: it is lost once."
+                advice[id(result)] = (
+                    f"{result.finding.advice} {time_text(shared)} of this time is counted in `{other.rule.id}`, too: it is lost once."
                 )
                 break
-        told.append(one)
+        seen.append(result)
     return [
-        replace(one, finding=replace(one.finding, advice=advice[id(one)])) if id(one) in advice else one
-        for one in ranked
+        replace(result, finding=replace(result.finding, advice=advice[id(result)])) if id(result) in advice else result
+        for result in ranked
     ]
 
 
-def _in_order(found: list[Found]) -> list[Found]:
-    by_role: dict[str, list[Found]] = {"obstacle": [], "loss": [], "work": [], "remedy": []}
-    for one in found:
-        by_role[one.finding.role].append(one)
+def _in_order(results: list[RankedFinding]) -> list[RankedFinding]:
+    by_role: dict[str, list[RankedFinding]] = {"obstacle": [], "loss": [], "work": [], "remedy": []}
+    for result in results:
+        by_role[result.finding.role].append(result)
     leading = by_role["work"]
-    losses = sorted(by_role["loss"], key=lambda one: -(one.finding.share or 0))
+    losses = sorted(by_role["loss"], key=lambda result: -(result.finding.share or 0))
     if losses and (not leading or _leads(losses[0].finding, leading[0].finding)):
         leading = [losses.pop(0)]
-    others = sorted([*losses, *by_role["remedy"]], key=lambda one: -one.lost_ns)
+    others = sorted([*losses, *by_role["remedy"]], key=lambda result: -result.lost_ns)
     return [*by_role["obstacle"], *leading, *others]
 
 
@@ -117,66 +117,66 @@ def _leads(loss: Finding, work: Finding) -> bool:
     return (loss.share or 0) > LEADING.value or (work.share or 0) < FILLED.value
 
 
-def _marked(facts: Facts, first: Found) -> Found:
+def _marked(facts: Facts, first: RankedFinding) -> RankedFinding:
     """Marks the verdict with the failing checks that concern step times: it is never a plain number then."""
     names = facts.failing(*STEP_TIMES, "file")
     words = first.finding.title
     if facts.left_out:
         words += f". Not judged with the others: {ranks_text(facts.left_out)}, whose recording is damaged"
     if names:
-        words += f". Read with care: {', '.join([*names][:_MOST_CHECKS_NAMED])}"
-    if len(names) > _MOST_CHECKS_NAMED:
-        words += f" and {len(names) - _MOST_CHECKS_NAMED} more"
+        words += f". Read with care: {', '.join([*names][:_MAX_CHECKS_NAMED])}"
+    if len(names) > _MAX_CHECKS_NAMED:
+        words += f" and {len(names) - _MAX_CHECKS_NAMED} more"
     if words == first.finding.title:
         return first
     advice = f"`stepscope checks` first. {first.finding.advice}"
     return replace(first, finding=replace(first.finding, title=words, advice=advice))
 
 
-def _judged(facts: Facts, rule: Rule, finding: Finding) -> Found:
+def _judged(facts: Facts, rule: Rule, finding: Finding) -> RankedFinding:
     checks = tuple(facts.failing(*rule.rests_on))
     if not finding.query:
         finding = replace(finding, query=f"stepscope findings SRC --id {rule.id} --json")
     if finding.query.startswith("stepscope "):
-        finding = replace(finding, query=finding.query.replace(" SRC", f" SRC{facts.asked}", 1))
+        finding = replace(finding, query=finding.query.replace(" SRC", f" SRC{facts.options}", 1))
     of_run = finding.step_ns is not None and facts.phases_alone is None
     per = "step that is not traced" if of_run else facts.per
     step_ns = float(facts.step_ns) if finding.step_ns is None else finding.step_ns
-    lost, most, caveat = None, None, ""
+    lost, job_ns, caveat = None, None, ""
     if facts.failing("device-work"):  # nobody knows what could be saved of the work that is missing
         finding = replace(finding, saving_ns=None)
     if finding.saving_ns is not None:
         lost = min(max(finding.saving_ns, 0.0), step_ns)
         waits = waiting(facts, of_phases=facts.phases_alone is not None or finding.step_ns is not None)
-        own = min(lost + finding.hidden_ns, step_ns)
-        most = min(waits.saved_by_job(own, finding.lost_on) if own else 0.0, step_ns)
+        saving_ns = min(lost + finding.hidden_ns, step_ns)
+        job_ns = min(waits.saved_by_job(saving_ns, finding.lost_on) if saving_ns else 0.0, step_ns)
         advice = finding.advice
-        if time_text(own) != time_text(lost):
+        if time_text(saving_ns) != time_text(lost):
             advice += WITH_HOST
-        if time_text(most) != time_text(own):
+        if time_text(job_ns) != time_text(saving_ns):
             advice += WITH_OTHERS
         if rule.shortens_device:
             caveat = _host_first(facts, lost)
         advice += caveat
-        least = finding.at_least
+        min_saving = finding.min_saving
         # One step says nothing of the next, and a bound that meets the other would be a promise.
-        if least is not None and (checks or facts.steps < 2 or not 0 < round(least[0]) < round(own)):
-            least = None
-        finding = replace(finding, saving_ns=own, at_least=least, advice=advice)
+        if min_saving is not None and (checks or facts.steps < 2 or not 0 < round(min_saving[0]) < round(saving_ns)):
+            min_saving = None
+        finding = replace(finding, saving_ns=saving_ns, min_saving=min_saving, advice=advice)
     if checks:
         finding = replace(finding, confidence="low")
     severity = finding.severity or _severity(_share(lost, step_ns))
-    return Found(rule, finding, severity, checks, step_ns, per, -1.0 if lost is None else lost, most, caveat)
+    return RankedFinding(rule, finding, severity, checks, step_ns, per, -1.0 if lost is None else lost, job_ns, caveat)
 
 
 def _host_first(facts: Facts, lost_ns: float) -> str:
     """Says how little shorter device work saves if the host sets the pace; empty for steps that kernels fill."""
     filled = facts.share("kernel") > 1 - LEADING.value
-    held_ns = None if filled else held(facts)
-    if held_ns is None or held_ns >= lost_ns:
+    waits_ns = None if filled else host_wait_ns(facts)
+    if waits_ns is None or waits_ns >= lost_ns:
         return ""
     return (
-        f" But the host sets the pace of every {facts.per} here and waits at most {time_text(held_ns)} for the device: "
+        f" But the host sets the pace of every {facts.per} here and waits at most {time_text(waits_ns)} for the device: "
         "until the host is faster, shorter device work saves little more than that."
     )
 

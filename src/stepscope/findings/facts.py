@@ -55,13 +55,13 @@ class Facts(Recorded):
 
     Args:
         scope: the tables, narrowed to what was requested.
-        beside: if this is about some ranks of a recording, the facts of all of them.
+        complete: if this is about some ranks of a recording, the facts of all of them.
     """
 
-    def __init__(self, scope: Scope, beside: Facts | None = None) -> None:
+    def __init__(self, scope: Scope, complete: Facts | None = None) -> None:
         """Stores the scope; nothing is read yet."""
         super().__init__(scope)
-        self.of_all = self if beside is None else beside
+        self.of_all = self if complete is None else complete
 
     @property
     def left_out(self) -> tuple[int, ...]:
@@ -69,7 +69,7 @@ class Facts(Recorded):
         return tuple(rank for rank in self.of_all.scope.ranks if rank not in self.scope.ranks)
 
     @property
-    def asked(self) -> str:
+    def options(self) -> str:
         """The options that narrow a command to the same ranks and steps; empty for all of them."""
         scope = self.of_all.scope
         ranks = () if scope.ranks == scope.store.ranks else scope.ranks
@@ -149,8 +149,8 @@ class Facts(Recorded):
 
         if not self.memory_recorded:
             return []
-        with every_step(self.scope) as whole:
-            return memories(whole)
+        with every_step(self.scope) as all_steps:
+            return memories(all_steps)
 
     @cached_property
     def busiest_operator(self) -> tuple[str, float] | None:
@@ -274,8 +274,8 @@ class Facts(Recorded):
         rows = []
         for broken in self.times.broken:
             parts = broken.counted_parts_ns
-            mean, whole = float(parts[:, column].mean()), float(parts.sum(axis=1).mean())
-            row = self._row(broken.rank, len(parts), part, mean, whole)
+            mean, step_ns = float(parts[:, column].mean()), float(parts.sum(axis=1).mean())
+            row = self._row(broken.rank, len(parts), part, mean, step_ns)
             rows.append({"span": broken.span, **row})
         return sorted(rows, key=lambda row: row[f"{part}_ns"], reverse=True)
 
@@ -327,12 +327,12 @@ class Facts(Recorded):
         one), by what the host did; empty if the recording does not show both sides."""
         if not self.has_device or not self.has_host:
             return {}
-        known = self._idle_ns
-        told = {part: sum(own[part] for own in known.values()) for part in WAITING}
-        told["cpu_exec"] += told["range"]  # outside of idle time, it includes ranges
-        unknown = {part: max(self.time(part) - told[part], 0) for part in WAITING}
-        asked = [unknown if cause is None else known[cause] for cause in causes]
-        return {part: sum(own[part] for own in asked) for part in WAITING}
+        by_cause = self._idle_ns
+        explained = {part: sum(parts[part] for parts in by_cause.values()) for part in WAITING}
+        explained["cpu_exec"] += explained["range"]  # outside of idle time, it includes ranges
+        unknown = {part: max(self.time(part) - explained[part], 0) for part in WAITING}
+        chosen = [unknown if cause is None else by_cause[cause] for cause in causes]
+        return {part: sum(parts[part] for parts in chosen) for part in WAITING}
 
     @property
     def waiting_share(self) -> float:
@@ -374,14 +374,14 @@ class Facts(Recorded):
     @cached_property
     def gaps(self) -> dict[tuple[int, int], Gaps]:
         """When all devices of a recording were idle, and why, cut to the counted steps."""
-        found = {}
+        gaps = {}
         steps = {(b.rank, b.span): b.counted_windows for b in self.times.broken}
-        with every_step(self.scope) as whole:
+        with every_step(self.scope) as all_steps:
             for ranks in rank_batches(self.scope):
-                for key, own in launched_work(whole, ranks).items():
+                for key, work in launched_work(all_steps, ranks).items():
                     windows = steps.get(key) if self.has_steps else None
-                    found[key] = find_gaps(own, KERNEL_WAIT_NS, windows)
-        return found
+                    gaps[key] = find_gaps(work, KERNEL_WAIT_NS, windows)
+        return gaps
 
     @cached_property
     def counted(self) -> str:
@@ -416,13 +416,13 @@ class Facts(Recorded):
             return []
         from stepscope.analysis.kernels.measured import joined_kernels
 
-        with every_step(self.scope) as whole:
-            return [one for one in joined_kernels(whole).kernels if one.rule is not None]
+        with every_step(self.scope) as all_steps:
+            return [kernel for kernel in joined_kernels(all_steps).kernels if kernel.rule is not None]
 
     def has_counter(self, name: str, kind: str) -> bool:
         """Whether a kernel has a kind of counter, for all its measured shapes."""
-        own = [one for one in self.measured if one.name == name]
-        return bool(own) and all(kind in one.values for one in own)
+        kernels = [kernel for kernel in self.measured if kernel.name == name]
+        return bool(kernels) and all(kind in kernel.values for kernel in kernels)
 
     @cached_property
     def sequence(self) -> Sequence | None:
@@ -440,6 +440,6 @@ class Facts(Recorded):
         return " ".join(text.replace("{counted}", self.counted).split())
 
 
-def first(rows: Iterable[Row], most: int = 5) -> tuple[Row, ...]:
+def first(rows: Iterable[Row], limit: int = 5) -> tuple[Row, ...]:
     """The first rows of evidence."""
-    return tuple(row for row, _ in zip(rows, range(most), strict=False))
+    return tuple(row for row, _ in zip(rows, range(limit), strict=False))

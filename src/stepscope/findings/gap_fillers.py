@@ -87,11 +87,11 @@ _ENDED_BY = f"""
         ON work.rank = gap.rank AND work.span = gap.span AND work.start_ns = gap.end_ns
     JOIN host_event AS launch ON launch.rank = work.rank AND launch.id = work.launch_id
 """
-_ALIKE = """
-    WITH asked (gap, rank, span, kind, name, longest_ns) AS (VALUES {asked})
+_SAME_NAME = """
+    WITH slow (gap, rank, span, kind, name, longest_ns) AS (VALUES {fillers})
     SELECT gap, count(id) AS calls, median(dur_ns) AS median_ns, min(start_ns) AS first_ns,
         count(DISTINCT coalesce(step, -1)) FILTER (2 * dur_ns >= longest_ns) AS steps
-    FROM asked LEFT JOIN host_event USING (rank, span, kind, name) GROUP BY gap
+    FROM slow LEFT JOIN host_event USING (rank, span, kind, name) GROUP BY gap
 """
 _LAUNCHED_BEFORE = """
     SELECT EXISTS (
@@ -108,13 +108,13 @@ def find_fillers(scope: Scope, gaps: Sequence[Gap]) -> dict[Gap, Filler]:
     """
     if not gaps:
         return {}
-    asked = {
+    parameters = {
         "gaps": ", ".join(f"({n}, {gap.rank}, {gap.span}, {gap.start_ns}, {gap.end_ns})" for n, gap in enumerate(gaps)),
         "first": min(gap.start_ns for gap in gaps),
         "last": max(gap.end_ns for gap in gaps),
     }
     calls, events, ended = (
-        grouped(scope.sql(query.format(**asked)).to_pylist(), itemgetter("gap"))
+        grouped(scope.sql(query.format(**parameters)).to_pylist(), itemgetter("gap"))
         for query in (_CALLS, _EVENTS, _ENDED_BY)
     )
     chosen = {
@@ -173,19 +173,19 @@ def _first_uses(scope: Scope, slow: Mapping[int, tuple[Gap, Row]]) -> set[int]:
     """
     if not slow:
         return set()
-    asked = ", ".join(
+    fillers = ", ".join(
         f"({n}, {gap.rank}, {gap.span}, {sql_literal(row['kind'])}, {sql_literal(row['name'])}, {row['longest_ns']})"
         for n, (gap, row) in slow.items()
     )
-    alike = scope.sql(_ALIKE.format(asked=asked)).to_pylist()
-    return {one["gap"] for one in alike if _is_first_use(scope, *slow[one["gap"]], one)}
+    similar = scope.sql(_SAME_NAME.format(fillers=fillers)).to_pylist()
+    return {row["gap"] for row in similar if _is_first_use(scope, *slow[row["gap"]], row)}
 
 
-def _is_first_use(scope: Scope, gap: Gap, row: Row, alike: Row) -> bool:
-    slower = alike["calls"] > 2 and row["longest_ns"] >= _SLOWER * alike["median_ns"]
+def _is_first_use(scope: Scope, gap: Gap, row: Row, similar: Row) -> bool:
+    slower = similar["calls"] > 2 and row["longest_ns"] >= _SLOWER * similar["median_ns"]
     if row["role"] in ("launch", "graph_launch"):
-        known = {"rank": gap.rank, "id": row["id"]}
-        return slower and not scope.value(_LAUNCHED_BEFORE, known)
+        launch = {"rank": gap.rank, "id": row["id"]}
+        return slower and not scope.value(_LAUNCHED_BEFORE, launch)
     if row["kind"] == "runtime":
-        return bool(alike["steps"] <= 1)
-    return bool(slower and row["start_ns"] == alike["first_ns"])
+        return bool(similar["steps"] <= 1)
+    return bool(slower and row["start_ns"] == similar["first_ns"])

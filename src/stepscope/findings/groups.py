@@ -12,7 +12,7 @@ from stepscope.analysis.recording import WORK
 from stepscope.base.quoting import sql_literal
 from stepscope.costs import PRODUCTS, kernel_class, model_of, product_type, tensor_core_use
 from stepscope.costs.call import parse_call
-from stepscope.findings.merged_rows import merged
+from stepscope.findings.merged_rows import merge_rows
 
 if TYPE_CHECKING:
     from stepscope.costs import Model, TensorCoreUse
@@ -97,8 +97,8 @@ class Group:
             return None
         call = parse_call(self.operator, self.dims, self.types, self.strides, self.values)
         tensors = [call.tensor(place) for place in range(3)] if call is not None else []
-        found = [t.dtype for t in tensors if t is not None and t.dtype is not None and t.shape]
-        return found[0] if found else None
+        dtypes = [t.dtype for t in tensors if t is not None and t.dtype is not None and t.shape]
+        return dtypes[0] if dtypes else None
 
 
 def summed(groups: Iterable[Group]) -> int:
@@ -151,5 +151,5 @@ def by_kernel(
         }
         for group in groups
     )
-    alike = merged(rows, "kernel", "operator", adding={"calls_per_step", "time_ns", ranked_by})
-    return sorted(alike, key=lambda row: -row[ranked_by])
+    rows_by_kernel = merge_rows(rows, "kernel", "operator", adding={"calls_per_step", "time_ns", ranked_by})
+    return sorted(rows_by_kernel, key=lambda row: -row[ranked_by])

@@ -18,12 +18,12 @@ class HostLimit:
     """
 
     threshold: Threshold
-    least: bool = False
+    is_minimum: bool = False
     of_host: bool = False
 
     def met(self, part: float) -> bool:
         """Whether a value meets the target."""
-        return part >= self.threshold.value if self.least else part <= self.threshold.value
+        return part >= self.threshold.value if self.is_minimum else part <= self.threshold.value
 
 
 _LIBRARY = "Intel's APS guide: more than 15 % of the time needs a look"
@@ -36,11 +36,11 @@ HOST_LIMITS = {
             "ratio",
             "ours: APS' threshold of cores, for these processors",
         ),
-        least=True,
+        is_minimum=True,
         of_host=True,
     ),
     "core_utilization": HostLimit(
-        Threshold("use of physical cores", 0.80, "ratio", "APS: below 80 % it says so"), least=True
+        Threshold("use of physical cores", 0.80, "ratio", "APS: below 80 % it says so"), is_minimum=True
     ),
     "run_queue_wait": HostLimit(
         Threshold(

@@ -17,7 +17,7 @@ from stepscope.analysis.steps.gaps import COMMUNICATES, KERNEL_WAIT_NS, WAITS_FO
 if TYPE_CHECKING:
     from stepscope.findings.facts import Facts
 
-_HELD = f"""
+_BLOCKING_CALLS = f"""
     SELECT rank, span, start_ns, start_ns + dur_ns AS end_ns FROM host_event
     WHERE {{counted}} AND (
         {COMMUNICATES}
@@ -27,17 +27,17 @@ _HELD = f"""
 """Calls in which the host may wait for a device, or for other ranks: any runtime call that takes longer than one
 that only enqueues work, because a full queue delays launches and copies of pageable memory wait for earlier work."""
 _POLLS = "role = 'synchronize' AND contains(name, 'Query')"
-_MOST_POLLS = 100
+_MAX_POLLS = 100
 """From this many polls per step the host may be waiting in its own loop, for an unknown time."""
 
 
-def held(facts: Facts) -> float | None:
+def host_wait_ns(facts: Facts) -> float | None:
     """How long the host may wait for its devices in a mean step (ns); None unless it sets the pace of each counted
     step."""
-    return facts.scope.once(__name__, lambda: _held(facts))
+    return facts.scope.once(__name__, lambda: _host_wait_ns(facts))
 
 
-def _held(facts: Facts) -> float | None:
+def _host_wait_ns(facts: Facts) -> float | None:
     if not facts.has_steps or not facts.has_host or facts.platform not in ("cuda", "rocm"):
         return None
     for broken in facts.times.broken:
@@ -46,8 +46,8 @@ def _held(facts: Facts) -> float | None:
         if waits is None or len(np.unique(waits.window[waits.launched])) < steps:
             return None
     (polls,) = facts.host(f"SELECT count(*) AS n FROM host_event WHERE {{counted}} AND {_POLLS}")
-    if polls["n"] > _MOST_POLLS * facts.steps:
+    if polls["n"] > _MAX_POLLS * facts.steps:
         return None
-    found = recordings(facts.scope.numpy(_HELD.replace("{counted}", facts.counted)))
-    calls = [union_of(own) for own in found.values()]
-    return float(sum(int((one.end - one.start).sum()) for one in calls)) / facts.steps
+    calls_by_recording = recordings(facts.scope.numpy(_BLOCKING_CALLS.replace("{counted}", facts.counted)))
+    calls = [union_of(events) for events in calls_by_recording.values()]
+    return float(sum(int((intervals.end - intervals.start).sum()) for intervals in calls)) / facts.steps

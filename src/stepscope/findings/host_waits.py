@@ -87,7 +87,7 @@ class HostWaits:
         return round(sum(wait.time_ns for wait in waits) / self.steps)
 
 
-class _Found(NamedTuple):
+class _LongGap(NamedTuple):
     gap: Gap
     parts_ns: list[int]
     blocked: bool
@@ -99,7 +99,7 @@ def waiting_parts(waits: Waits) -> Array:
     return np.asarray(waits.parts_ns[:, _COLUMNS])
 
 
-def sort_waits(scope: Scope, times: Times, every: dict[str, int]) -> HostWaits:
+def sort_waits(scope: Scope, times: Times, all_waits: dict[str, int]) -> HostWaits:
     """Sorts the waits of a recording: each gap has exactly one sort.
 
     Args:
@@ -107,20 +107,20 @@ def sort_waits(scope: Scope, times: Times, every: dict[str, int]) -> HostWaits:
         times: has the gaps of each recording.
         every: time of all waits in a mean step (ns), by what the host did.
     """
-    found = [one for broken in times.broken for one in _long(broken, marked=times.marked)]
+    long_gaps = [gap for broken in times.broken for gap in _long(broken, marked=times.marked)]
     steps = times.idle_over
-    if not every or not found:
-        return HostWaits(every, (), steps)
-    found.sort(key=lambda one: -sum(one.parts_ns))
-    with every_step(scope) as whole:
-        fillers = find_fillers(whole, [one.gap for one in found[:_LOOKED_INTO]])
-    long = tuple(Wait(one.gap, sum(one.parts_ns), fillers.get(one.gap), one.blocked) for one in found)
-    taken = np.sum([one.parts_ns for one in found], axis=0) / steps
-    many = {part: max(0, every[part] - round(float(ns))) for part, ns in zip(WAITING, taken, strict=True)}
+    if not all_waits or not long_gaps:
+        return HostWaits(all_waits, (), steps)
+    long_gaps.sort(key=lambda gap: -sum(gap.parts_ns))
+    with every_step(scope) as all_steps:
+        fillers = find_fillers(all_steps, [gap.gap for gap in long_gaps[:_LOOKED_INTO]])
+    long = tuple(Wait(gap.gap, sum(gap.parts_ns), fillers.get(gap.gap), gap.blocked) for gap in long_gaps)
+    taken = np.sum([gap.parts_ns for gap in long_gaps], axis=0) / steps
+    many = {part: max(0, all_waits[part] - round(float(ns))) for part, ns in zip(WAITING, taken, strict=True)}
     return HostWaits(many, long, steps)
 
 
-def _long(broken: Breakdown, *, marked: bool) -> Iterator[_Found]:
+def _long(broken: Breakdown, *, marked: bool) -> Iterator[_LongGap]:
     """The gaps of a recording that are not one of many short waits."""
     waits = broken.waits
     if waits is None:
@@ -131,20 +131,20 @@ def _long(broken: Breakdown, *, marked: bool) -> Iterator[_Found]:
     for place in np.flatnonzero(sorts != _MANY).tolist():
         step = steps[int(waits.window[place])]
         where = (broken.rank, broken.span, step, int(waits.start[place]), int(waits.end[place]))
-        yield _Found(Gap(*where), parts_ns[place].tolist(), bool(sorts[place] == _BLOCKED))
+        yield _LongGap(Gap(*where), parts_ns[place].tolist(), bool(sorts[place] == _BLOCKED))
 
 
 def _sorts(time_ns: Array, blocked_ns: Array, window: Array) -> Array:
     """Which of many, single and blocked each gap is."""
     sort = np.full(len(time_ns), _MANY)
     sort[(blocked_ns >= LONG_NS) & (2 * blocked_ns > time_ns)] = _BLOCKED
-    rest = np.flatnonzero(sort == _MANY)
-    rest = rest[np.lexsort((-time_ns[rest], window[rest]))]
-    own, ns = window[rest], time_ns[rest]
-    place = np.arange(len(own)) - np.searchsorted(own, own)
-    whole = np.bincount(own, ns, len(own) and int(own[-1]) + 1)
-    largest = np.bincount(own, ns * (place < LARGEST), len(whole))
-    few = largest > FEW * whole
-    single = few[own] & (ns >= LONG_NS) & (ns >= EACH * whole[own])
-    sort[rest[single]] = _SINGLE
+    others = np.flatnonzero(sort == _MANY)
+    others = others[np.lexsort((-time_ns[others], window[others]))]
+    step, ns = window[others], time_ns[others]
+    place = np.arange(len(step)) - np.searchsorted(step, step)
+    total = np.bincount(step, ns, len(step) and int(step[-1]) + 1)
+    largest = np.bincount(step, ns * (place < LARGEST), len(total))
+    few = largest > FEW * total
+    single = few[step] & (ns >= LONG_NS) & (ns >= EACH * total[step])
+    sort[others[single]] = _SINGLE
     return sort

@@ -9,7 +9,7 @@ from stepscope.findings.declare import Confidence, Finding, Threshold, of_time
 from stepscope.findings.facts import Facts, first
 
 _SHAPED = """
-    SELECT kernel, calls_per_step, time_ns, part * time_ns AS lost_ns{shown} FROM (
+    SELECT kernel, calls_per_step, time_ns, part * time_ns AS lost_ns{evidence} FROM (
         SELECT name AS kernel, grid, block, rank, count(*) / {steps} AS calls_per_step,
             sum(dur_ns) / {steps} AS time_ns
         FROM (
@@ -47,25 +47,25 @@ def of_counters(
     """
     if not facts.enough_work:
         return
-    chosen = [(one, part) for one in facts.measured if (part := lost(one.values))]
+    chosen = [(kernel, part) for kernel in facts.measured if (part := lost(kernel.values))]
     if not chosen:
         return
     rows = ", ".join(
         "("
         + ", ".join(
             (
-                str(one.rank), sql_literal(one.name), sql_literal(one.grid or ""),
-                sql_literal(one.block or ""), f"{part:.6g}::DOUBLE",
-                *(f"{one.values[kind]:.6g}::DOUBLE" if kind in one.values else "NULL::DOUBLE" for kind in shows),
+                str(kernel.rank), sql_literal(kernel.name), sql_literal(kernel.grid or ""),
+                sql_literal(kernel.block or ""), f"{part:.6g}::DOUBLE",
+                *(f"{kernel.values[kind]:.6g}::DOUBLE" if kind in kernel.values else "NULL::DOUBLE" for kind in shows),
             )
         )
         + ")"
-        for one, part in chosen
+        for kernel, part in chosen
     )  # fmt: skip
     listed = "".join(f", {kind}" for kind in shows)
-    text = _SHAPED.format(shown=listed, columns=listed, steps=facts.steps, counted="{counted}", measured=rows)
-    found = facts.host(f"{text} ORDER BY lost_ns DESC, kernel")
-    lost_ns = sum(row["lost_ns"] for row in found)
+    text = _SHAPED.format(evidence=listed, columns=listed, steps=facts.steps, counted="{counted}", measured=rows)
+    rows_lost = facts.host(f"{text} ORDER BY lost_ns DESC, kernel")
+    lost_ns = sum(row["lost_ns"] for row in rows_lost)
     if facts.part_of_step(lost_ns) <= share.value:
         return
     yield of_time(
@@ -73,7 +73,7 @@ def of_counters(
         metric=metric,
         time_ns=lost_ns,
         confidence=confidence,
-        evidence=first(found),
+        evidence=first(rows_lost),
         advice=advice,
         query=facts.to_repeat(f"SELECT sum(lost_ns) FROM ({text})"),
     )

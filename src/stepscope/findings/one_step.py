@@ -11,7 +11,7 @@ from stepscope.base.units import ratio_text
 if TYPE_CHECKING:
     from stepscope.findings.facts import Facts
 
-MOST = 0.5
+DOMINANT = 0.5
 """The part of all that is lost from which on one step makes the mean."""
 _FEWEST_STEPS = 3
 """Of two steps one always has half."""
@@ -31,12 +31,14 @@ def in_one_step(lost_ns: Mapping[tuple[int, int], float], *, ranks: int = 1, ste
     >>> in_one_step({(0, 3): 1.0, (0, 4): 8.0, (0, 5): 1.0})
     ', 80.0 % of it in step 4 alone'
     """
-    whole = sum(lost_ns.values())
+    total_ns = sum(lost_ns.values())
     if not lost_ns or (steps or len(lost_ns)) < _FEWEST_STEPS:
         return ""
-    (rank, step), most = max(lost_ns.items(), key=lambda pair: pair[1])
+    (rank, step), max_ns = max(lost_ns.items(), key=lambda pair: pair[1])
     of_rank = f" of rank {rank}" if ranks > 1 else ""
-    return f", {ratio_text(most / whole)} of it in step {step}{of_rank} alone" if most > MOST * whole else ""
+    return (
+        f", {ratio_text(max_ns / total_ns)} of it in step {step}{of_rank} alone" if max_ns > DOMINANT * total_ns else ""
+    )
 
 
 def phase_in_one_step(facts: Facts, phase: str) -> str:

@@ -49,14 +49,14 @@ class PhaseMeans:
 
     def mean(self, column: str) -> float | None:
         """Mean of a column of the ranks' steps; None if no rank has it."""
-        known = [phases["step"][column] for phases in self.ranks.values()]
-        known = [value for value in known if value is not None]
-        return self._mean(known) if known else None
+        values = [phases["step"][column] for phases in self.ranks.values()]
+        values = [value for value in values if value is not None]
+        return self._mean(values) if values else None
 
     def phase_ns(self, phase: str) -> float | None:
         """Mean time of a phase on the host, over the ranks that measured it (ns); None if none did."""
-        known = [of[phase]["mean_ns"] for of in self.ranks.values() if phase in of]
-        return self._mean(known) if known else None
+        times = [of[phase]["mean_ns"] for of in self.ranks.values() if phase in of]
+        return self._mean(times) if times else None
 
     def host_ns(self) -> float:
         """Mean time in forward, backward and optimizer on the host (ns)."""
@@ -78,14 +78,14 @@ class PhaseMeans:
         time on the rank that waits least counts; the rest is waiting on the others.
         """
         times = {rank: self._on(phases, part) for rank, phases in self.ranks.items()}
-        known = {rank: ns for rank, ns in times.items() if ns is not None}
-        if part == "communication" and len(known) == len(times) > 1:
+        measured = {rank: ns for rank, ns in times.items() if ns is not None}
+        if part == "communication" and len(measured) == len(times) > 1:
             waits = {rank: float(of["step"]["exposed_communication_ns"]) for rank, of in self.ranks.items()}
-            least = min(waits, key=lambda rank: waits[rank])
-            return {least: known[least]}
+            rank = min(waits, key=lambda rank: waits[rank])
+            return {rank: measured[rank]}
         if self.late is not None and self.late.phase == _PHASE_OF.get(part):
-            known = {rank: ns for rank, ns in known.items() if rank not in self.late.ranks}
-        return dict(sorted(known.items(), key=lambda pair: (-pair[1], pair[0])))
+            measured = {rank: ns for rank, ns in measured.items() if rank not in self.late.ranks}
+        return dict(sorted(measured.items(), key=lambda pair: (-pair[1], pair[0])))
 
     def exposed_by_rank(self) -> dict[int, float | None]:
         """Exposed communication on each rank by DDP's timings, including waits for late ranks (ns); None if it did not
@@ -94,11 +94,11 @@ class PhaseMeans:
 
     def _on(self, phases: Mapping[str, Row], part: str) -> float | None:
         if part == "compute":
-            known = [float(phases[name]["mean_ns"]) for name in COMPUTE if name in phases]
-            return sum(known) if known else None
+            times = [float(phases[name]["mean_ns"]) for name in COMPUTE if name in phases]
+            return sum(times) if times else None
         if part != "communication":
-            found = phases.get(_PHASE_OF[part])
-            return None if found is None else float(found["mean_ns"])
+            row = phases.get(_PHASE_OF[part])
+            return None if row is None else float(row["mean_ns"])
         step, backward = phases["step"], phases.get("backward", {})
         if step["exposed_communication_ns"] is None or not step["timed_backward_ns"]:
             return None
@@ -114,8 +114,8 @@ class PhaseMeans:
 
     @staticmethod
     def _mean(values: Iterable[float]) -> float:
-        known = list(values)
-        return sum(known) / len(known) if known else 0.0
+        numbers = list(values)
+        return sum(numbers) / len(numbers) if numbers else 0.0
 
 
 def phase_means(scope: Scope) -> PhaseMeans | None:
@@ -167,6 +167,6 @@ def _rank_times(ranks: Mapping[int, Mapping[str, Row]]) -> dict[int, RankTimes]:
 
 def _times(phases: Mapping[str, Row], *, on_device: bool) -> dict[str, float]:
     """Each phase's mean time; the wait for input is the host's even if the others are the device's."""
-    own = "device_mean_ns" if on_device else "mean_ns"
-    times = {name: phases[name]["mean_ns" if name == "input_wait" else own] for name in PHASES if name in phases}
+    column = "device_mean_ns" if on_device else "mean_ns"
+    times = {name: phases[name]["mean_ns" if name == "input_wait" else column] for name in PHASES if name in phases}
     return {name: ns for name, ns in times.items() if ns is not None}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stepscope.costs import Model
     from stepscope.query.scope import Scope
 
-_MOST = 50_000
+_MAX_PIECES = 50_000
 """The most pieces of work examined in a recording without marked steps; patterns repeat."""
 
 _TYPICAL = """
@@ -33,7 +33,7 @@ _WORK = f"""
     FROM (
         SELECT * FROM device_event
         WHERE {WORK} AND rank = $rank AND span = $span AND (step = $step OR NOT $marked)
-        ORDER BY start_ns LIMIT {_MOST}
+        ORDER BY start_ns LIMIT {_MAX_PIECES}
     ) AS work
     LEFT JOIN (
         SELECT id, name, input_id, forward_id, start_ns FROM ({_CALLS})
@@ -111,12 +111,12 @@ class Sequence:
 
 def host_ns(pieces: Iterable[Piece]) -> int:
     """How long the host takes to launch consecutive work (ns); 0 if not recorded."""
-    known = [
+    times = [
         (piece.called_ns, piece.launched_ns)
         for piece in pieces
         if piece.called_ns is not None and piece.launched_ns is not None
     ]
-    return max((end for _, end in known), default=0) - min((start for start, _ in known), default=0)
+    return max((end for _, end in times), default=0) - min((start for start, _ in times), default=0)
 
 
 def typical_step(scope: Scope, counted: str, *, marked: bool) -> Sequence | None:
@@ -127,11 +127,11 @@ def typical_step(scope: Scope, counted: str, *, marked: bool) -> Sequence | None
         counted: SQL condition on the steps to choose from.
         marked: whether steps are marked; the work of the entire recording is taken otherwise.
     """
-    found = scope.sql(_TYPICAL.replace("{counted}", counted)).to_pylist()
-    if not found:
+    rows = scope.sql(_TYPICAL.replace("{counted}", counted)).to_pylist()
+    if not rows:
         return None
-    row = found[0]
-    asked = {name: row[name] for name in ("rank", "span", "step")}
-    work = scope.sql(_WORK, {**asked, "marked": marked}).to_pylist()
+    row = rows[0]
+    key = {name: row[name] for name in ("rank", "span", "step")}
+    work = scope.sql(_WORK, {**key, "marked": marked}).to_pylist()
     row["step"] = row["step"] if marked else None
     return Sequence(**row, pieces=tuple(Piece(**piece) for piece in work))

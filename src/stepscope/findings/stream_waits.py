@@ -9,12 +9,12 @@ import numpy as np
 from stepscope.analysis.recording import WORK
 from stepscope.analysis.steps.gaps import OTHER
 from stepscope.base.units import ratio_text
-from stepscope.findings.merged_rows import merged
+from stepscope.findings.merged_rows import merge_rows
 
 if TYPE_CHECKING:
     from stepscope.findings.facts import Facts, Row
 
-_MOST = 500
+_MAX_GAPS = 500
 """The most gaps examined in each recording, the longest first."""
 _NAMED = 0.10
 """A place with a smaller share of the waiting is not named in the sentence."""
@@ -44,24 +44,24 @@ def stream_waits(facts: Facts) -> list[Row]:
     for (rank, span), gaps in facts.gaps.items():
         waits = np.flatnonzero(gaps.cause == OTHER)
         total_ns += int(gaps.length[waits].sum())
-        longest = waits[np.argsort(-gaps.length[waits], kind="stable")][:_MOST]
+        longest = waits[np.argsort(-gaps.length[waits], kind="stable")][:_MAX_GAPS]
         starts, ends = gaps.start[longest].tolist(), gaps.end[longest].tolist()
-        asked = {"rank": rank, "span": span, "starts": starts, "ends": ends}
-        work = facts.scope.sql(_WORK, asked).to_pylist() if starts else []
+        parameters = {"rank": rank, "span": span, "starts": starts, "ends": ends}
+        work = facts.scope.sql(_WORK, parameters).to_pylist() if starts else []
         before = {row["end_ns"]: row for row in work}
         after = {row["start_ns"]: row for row in work}
         for start, end in zip(starts, ends, strict=True):
             if end in after:  # the work after a gap that a step's end cuts is in the next step
                 rows.append(_row(before.get(start), after[end], (end - start) / facts.steps, facts.steps))
-    alike = merged(rows, "where", "stream", "operator", adding=("gaps_per_step", "time_ns"))
-    for row in alike:
+    places = merge_rows(rows, "where", "stream", "operator", adding=("gaps_per_step", "time_ns"))
+    for row in places:
         row["share_ratio"] = row["time_ns"] * facts.steps / total_ns
-    return sorted(alike, key=lambda row: -row["time_ns"])
+    return sorted(places, key=lambda row: -row["time_ns"])
 
 
 def in_words(waits: list[Row]) -> str:
     """Says where most of the waiting is, at the end of a sentence; empty if no place has much of it."""
-    places = merged(
+    places = merge_rows(
         ({"where": row["where"], "share_ratio": row["share_ratio"]} for row in waits), "where", adding=("share_ratio",)
     )
     named = sorted(places, key=lambda row: -row["share_ratio"])[:2]

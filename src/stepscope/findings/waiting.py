@@ -66,13 +66,13 @@ class Waiting:
         if len(self.ns) > 1 and None in self.ns.values():
             # The critical path lies on one rank at a time: it loses no more than all of them together.
             return saving_ns * (len(self.ns) if lost_on == "ranks" else 1)
-        known = {rank: ns or 0.0 for rank, ns in self.ns.items()}
+        waits = {rank: ns or 0.0 for rank, ns in self.ns.items()}
         if lost_on != "ranks":
-            return saving_ns + known.get(lost_on, 0.0)
+            return saving_ns + waits.get(lost_on, 0.0)
         lost = saving_ns * sum(self.steps.values())
-        ranks = sorted(known, key=lambda rank: known[rank])
+        ranks = sorted(waits, key=lambda rank: waits[rank])
         steps = list(accumulate(self.steps[rank] for rank in ranks))
-        wait = list(accumulate(known[rank] * self.steps[rank] for rank in ranks))
+        wait = list(accumulate(waits[rank] * self.steps[rank] for rank in ranks))
         if not self.together:
             return (lost + wait[-1]) / steps[-1]
         # Filled up to the wait of each rank and those before it, until the loss is used up.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from stepscope.findings.engine import Found
+    from stepscope.findings.engine import RankedFinding
     from stepscope.findings.facts import Facts
     from stepscope.query.scope import Scope
 
@@ -121,19 +121,19 @@ def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # 
     scope.hold()
     from stepscope.findings.engine import judge
     from stepscope.findings.facts import Facts
-    from stepscope.findings.rules import every, find, with_quick
+    from stepscope.findings.rules import all_rules, find, with_quick
 
     facts = scope.once(Facts, lambda: Facts(scope))
-    found = judge(facts, every() if id is None else with_quick(id))
+    found = judge(facts, all_rules() if id is None else with_quick(id))
     asked = None if id is None else find(id).id
     rows = [_row(facts, one) for one in found if asked in (None, one.rule.id)]
     return answer_dicts(_COLUMNS, rows)
 
 
-def _row(facts: Facts, found: Found) -> dict[str, Any]:
+def _row(facts: Facts, found: RankedFinding) -> dict[str, Any]:
     finding = found.finding
     high = finding.saving_ns
-    low, shows = finding.at_least or (0.0, "")
+    low, shows = finding.min_saving or (0.0, "")
     evidence = [_shown(row) for row in finding.evidence]
     if shows:
         evidence.append({"saving_low_ns": round(low), "shown_by": shows})

@@ -13,7 +13,7 @@ from stepscope.query.rows import answer_rows, noted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.findings.engine import Found
+    from stepscope.findings.engine import RankedFinding
     from stepscope.query.scope import Scope
 
 _COLUMNS = (
@@ -112,7 +112,7 @@ def phases(scope: Scope, by: str = "phase") -> pa.Table:
     return noted(_phases(scope, found), "\n".join(_note(scope, found)))
 
 
-def _found(scope: Scope) -> list[Found]:
+def _found(scope: Scope) -> list[RankedFinding]:
     """What holds the run back, the verdict first; empty if no phase says what limits it."""
     from stepscope.findings.engine import judge
     from stepscope.findings.facts import Facts
@@ -123,7 +123,7 @@ def _found(scope: Scope) -> list[Found]:
     return found if found and found[0].limits else []
 
 
-def _phases(scope: Scope, found: list[Found]) -> pa.Table:
+def _phases(scope: Scope, found: list[RankedFinding]) -> pa.Table:
     verdict = found[0].finding if found else None
     return scope.sql(
         f"""
@@ -150,7 +150,7 @@ def _phases(scope: Scope, found: list[Found]) -> pa.Table:
 _OF_VERDICT = ("kind", "rank", "ranks", "phase", "late_ns", "share_ratio", "evidence", "next_step")
 
 
-def _findings(found: list[Found]) -> pa.Table:
+def _findings(found: list[RankedFinding]) -> pa.Table:
     return answer_rows(
         _COLUMNS,
         [
@@ -171,7 +171,7 @@ def _findings(found: list[Found]) -> pa.Table:
     )
 
 
-def _note(scope: Scope, found: list[Found]) -> list[str]:
+def _note(scope: Scope, found: list[RankedFinding]) -> list[str]:
     """The verdict in words, the others by name; and what is not part of steps."""
     lines = [f"Verdict: {_words(found[0])}"] if found else []
     if found[1:]:
@@ -261,10 +261,10 @@ def _missing_ranks(scope: Scope) -> tuple[int, ...]:
     return tuple(rank for rank in range(size) if rank not in recorded) if told else ()
 
 
-def _words(one: Found) -> str:
+def _words(one: RankedFinding) -> str:
     return f"{one.finding.title}. Next: {one.finding.advice}"
 
 
-def _named(one: Found) -> str:
+def _named(one: RankedFinding) -> str:
     share = one.finding.share
     return one.rule.id if share is None else f"{one.rule.id} ({ratio_text(share)})"

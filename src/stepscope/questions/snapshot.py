@@ -139,7 +139,7 @@ def _row(aspect: str, found: Row, *, on_device: bool) -> Row:
     judged = None
     limit = HOST_LIMITS.get(found["kind"])
     if limit is not None and part is not None and not (limit.of_host and on_device):
-        words = "at least" if limit.least else "at most"
+        words = "at least" if limit.is_minimum else "at most"
         row["target"] = f"{words} {100 * limit.threshold.value:g} %"
         row["source"] = limit.threshold.source
         judged = "met" if limit.met(part) else "missed"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.overview import Times
-    from stepscope.findings.engine import Found
+    from stepscope.findings.engine import RankedFinding
     from stepscope.findings.facts import Facts
     from stepscope.query.scope import Scope
 
@@ -100,13 +100,13 @@ def summary(scope: Scope) -> pa.Table:
     else:  # reading all events of a long recording takes longer than the quick rules' few queries
         scope.hold(())
     from stepscope.analysis.overview import top_kernels, top_modules, top_operators
-    from stepscope.findings.engine import judge, sound
+    from stepscope.findings.engine import judge, undamaged_facts
     from stepscope.findings.facts import Facts
-    from stepscope.findings.rules import every, quick
+    from stepscope.findings.rules import all_rules, quick
     from stepscope.findings.rules.data_quality import hides_idle
 
     facts = scope.once(Facts, lambda: Facts(scope))
-    found = judge(facts, every() if events <= ALL_RULES_UP_TO else quick())
+    found = judge(facts, all_rules() if events <= ALL_RULES_UP_TO else quick())
     checks = scope.sql(
         """
         SELECT "check", severity, string_agg(DISTINCT affects, ',') AS affects,
@@ -117,7 +117,7 @@ def summary(scope: Scope) -> pa.Table:
         ORDER BY coalesce(list_position(['error', 'warning'], severity), 3), "check"
         """
     ).to_pylist()
-    with sound(facts) as judged:
+    with undamaged_facts(facts) as judged:
         own, times = judged.scope, judged.times
         sections: tuple[tuple[str, list[Row]], ...] = (
             ("verdict", list(_verdict(found))),
@@ -145,7 +145,7 @@ def _throughput(scope: Scope) -> Iterator[Row]:
         yield {"item": "throughput", "text": words}
 
 
-def _verdict(found: list[Found]) -> Iterator[Row]:
+def _verdict(found: list[RankedFinding]) -> Iterator[Row]:
     """The first finding, what to look at next, and what else limits the step."""
     limits = [one for one in found if one.limits]
     for place, one in enumerate(limits):
@@ -363,12 +363,12 @@ def _device(times: Times) -> Iterator[Row]:
     }
 
 
-def _savings(found: list[Found]) -> list[Found]:
+def _savings(found: list[RankedFinding]) -> list[RankedFinding]:
     worth = [one for one in found if not one.limits and one.finding.saving_ns is not None]
     return worth[:TOP_FINDINGS]
 
 
-def _worth_changing(found: list[Found]) -> Iterator[Row]:
+def _worth_changing(found: list[RankedFinding]) -> Iterator[Row]:
     """The largest losses besides what the verdict names, with what a cure could save at most."""
     for one in _savings(found):
         high = one.finding.saving_ns or 0.0
@@ -382,7 +382,7 @@ def _worth_changing(found: list[Found]) -> Iterator[Row]:
         }
 
 
-def _bounds(found: list[Found]) -> Iterator[Row]:
+def _bounds(found: list[RankedFinding]) -> Iterator[Row]:
     """What readers should know about the listed savings."""
     from stepscope.findings.declare import WITH_HOST, WITH_OTHERS
 

@@ -102,15 +102,15 @@ def find(name: str) -> Rule:
     Raises:
         UsageError: there is no such rule.
     """
-    wanted = name.replace("_", "-")
-    if wanted not in OURS:
-        return _added()[check_name(wanted, (*OURS, *_added()), "rule")]
-    file = OURS[wanted].partition(".")[0]
-    found: Rule = getattr(import_module(f"{__name__}.{file}"), wanted.replace("-", "_"))
-    return found
+    rule_id = name.replace("_", "-")
+    if rule_id not in OURS:
+        return _added()[check_name(rule_id, (*OURS, *_added()), "rule")]
+    file = OURS[rule_id].partition(".")[0]
+    rule: Rule = getattr(import_module(f"{__name__}.{file}"), rule_id.replace("-", "_"))
+    return rule
 
 
-def every() -> tuple[Rule, ...]:
+def all_rules() -> tuple[Rule, ...]:
     """All rules: ours, then those of plug-ins."""
     return (*(find(name) for name in OURS), *_added().values())
 
@@ -124,11 +124,11 @@ def _added() -> dict[str, Rule]:
 def _guarded(plug_in: PlugIn, rule: Rule) -> Rule:
     """Wraps a plug-in's rule, so that a fault in it loses only its own findings."""
 
-    def found(facts: Facts) -> Iterator[Finding]:
+    def findings(facts: Facts) -> Iterator[Finding]:
         # All of them at once: a rule that fails half-way has found nothing.
         return iter([_checked(finding) for finding in rule.find(facts)])
 
-    return replace(rule, find=plug_in.or_else(iter(()), found))
+    return replace(rule, find=plug_in.or_else(iter(()), findings))
 
 
 def _checked(finding: Finding) -> Finding:
@@ -141,7 +141,7 @@ def _checked(finding: Finding) -> Finding:
     if finding.role != "remedy":
         # The summary's verdict is made without plug-ins, and is the first finding everywhere.
         raise ValueError(f"its finding is a {finding.role}; a plug-in's is a remedy")
-    if not all(map(isfinite, (finding.value, finding.saving_ns or 0, *(finding.at_least or ())[:1]))):
+    if not all(map(isfinite, (finding.value, finding.saving_ns or 0, *(finding.min_saving or ())[:1]))):
         raise ValueError("its finding has a number that is none")
     json.dumps([dict(row) for row in finding.evidence], allow_nan=False)
     for text in (finding.title, finding.metric, finding.advice, finding.query):
@@ -156,5 +156,5 @@ def quick() -> tuple[Rule, ...]:
 
 def with_quick(name: str) -> tuple[Rule, ...]:
     """The quick rules and the requested one: whether its finding leads depends on theirs."""
-    asked = find(name)
-    return (*(rule for rule in quick() if rule is not asked), asked)
+    chosen = find(name)
+    return (*(rule for rule in quick() if rule is not chosen), chosen)

@@ -40,7 +40,7 @@ def activations_at_peak(facts: Facts) -> Iterator[Finding]:
     """The share of allocations at a device's peak that were made in the forward pass and are alive when backward
     starts. `memory` explains how that is found; memory of unknown use counts against it. It saves no time.
     """
-    yield from _found(
+    yield from _share_at_peak(
         facts,
         ACTIVATIONS,
         _ACTIVATIONS,
@@ -61,7 +61,7 @@ def optimizer_state_at_peak(facts: Facts) -> Iterator[Finding]:
     """The share of allocations at a device's peak that the optimizer's step made and keeps; memory of
     unknown use counts against it. It saves no time.
     """
-    yield from _found(
+    yield from _share_at_peak(
         facts,
         OPTIMIZER_STATE,
         _STATE,
@@ -70,8 +70,8 @@ def optimizer_state_at_peak(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _found(facts: Facts, part: str, threshold: Threshold, advice: str) -> Iterator[Finding]:
-    sizes = {(one["rank"], one["device"]): one["memory_bytes"] for one in facts.scope.sql(_SIZES).to_pylist()}
+def _share_at_peak(facts: Facts, part: str, threshold: Threshold, advice: str) -> Iterator[Finding]:
+    sizes = {(row["rank"], row["device"]): row["memory_bytes"] for row in facts.scope.sql(_SIZES).to_pylist()}
     rows: list[dict[str, Any]] = []
     for memory in facts.memories:
         state = memory.peak(memory.states_in(None))
@@ -80,8 +80,8 @@ def _found(facts: Facts, part: str, threshold: Threshold, advice: str) -> Iterat
         if memory.kind == "cpu" or not total or (size and total <= _FILLED.value * size):
             continue
         alive = memory.alive(state)
-        own = alive[memory.category[alive] == CATEGORIES.index(part)]
-        used = int(memory.bytes[own].sum())
+        of_part = alive[memory.category[alive] == CATEGORIES.index(part)]
+        used = int(memory.bytes[of_part].sum())
         row: dict[str, Any] = {
             "rank": memory.rank, "device": memory.device, "bytes": used, "peak_bytes": total,
             "share_ratio": used / total, "at_ns": int(memory.at_ns[state]),
@@ -90,7 +90,7 @@ def _found(facts: Facts, part: str, threshold: Threshold, advice: str) -> Iterat
             rows.append(row)
     if not rows:
         return
-    worst = max(rows, key=lambda one: one["share_ratio"])
+    worst = max(rows, key=lambda row: row["share_ratio"])
     yield Finding(
         title=f"{part.capitalize()} are {ratio_text(worst['share_ratio'])} of memory at its peak: "
         f"{bytes_text(worst['bytes'])} of {bytes_text(worst['peak_bytes'])}"

@@ -63,7 +63,7 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
         share,
         "exposed communication, of the step",
         title=f"Communication-bound: for {facts.amount(exposed_ns)} ranks communicate, or wait for each "
-        f"other, with nothing to hide it{_beside(facts)}{source}{_most(facts, operations)}{_before(facts, exposed_ns)}",
+        f"other, with nothing to hide it{_other_waits(facts)}{source}{_largest_operation(facts, operations)}{_before(facts, exposed_ns)}",
         saving_ns=exposed_ns,
         lost_on="job",
         confidence="low" if 2 * facts.waited_unrecorded_ns > exposed_ns else facts.confidence,
@@ -75,7 +75,7 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _beside(facts: Facts) -> str:
+def _other_waits(facts: Facts) -> str:
     """Says which waiting is not counted."""
     if facts.late is None or not facts.waited_for_late_ns:
         return ""
@@ -115,14 +115,14 @@ def _by_operation(facts: Facts) -> list[Row]:
     )
 
 
-def _most(facts: Facts, operations: list[Row]) -> str:
+def _largest_operation(facts: Facts, operations: list[Row]) -> str:
     """Names the operation with most of it, and how much of it was waiting."""
     by = "exposed_ns" if all(row["exposed_ns"] is not None for row in operations) else "time_ns"
-    whole = sum(row[by] for row in operations)
-    if not whole:
+    total = sum(row[by] for row in operations)
+    if not total:
         return ""
     largest = operations[0]
-    part = ratio_text(largest[by] / whole)
+    part = ratio_text(largest[by] / total)
     group = f" of group {largest['group']}" if len({row["group"] for row in operations}) > 1 else ""
     words = "exposed time" if by == "exposed_ns" else "time"
     waited = _waiting(facts, operations)
@@ -134,22 +134,22 @@ def _waiting(facts: Facts, operations: list[Row]) -> float | None:
     """The share of the collectives' time in which ranks waited for the last; None if it is not measured for
     nearly all of it, or if the clocks are too imprecise: a wait shorter than their error counts as none.
     """
-    whole = sum(row["time_ns"] for row in operations)
-    known = [row for row in operations if row["wait_ns"] is not None]
-    measured = sum(row["time_ns"] for row in known)
+    total = sum(row["time_ns"] for row in operations)
+    measured_rows = [row for row in operations if row["wait_ns"] is not None]
+    measured = sum(row["time_ns"] for row in measured_rows)
     off = 2 * (facts.scope.value("SELECT max(clock_uncertainty_ns) FROM rank") or 0)
-    unsure = off * sum(row["calls_per_step"] for row in known)
-    if not whole or measured < _MEASURED * whole or unsure > _UNSURE * measured:
+    unsure = off * sum(row["calls_per_step"] for row in measured_rows)
+    if not total or measured < _MEASURED * total or unsure > _UNSURE * measured:
         return None
-    waited: float = sum(row["wait_ns"] for row in known) / measured
+    waited: float = sum(row["wait_ns"] for row in measured_rows) / measured
     return waited
 
 
 def _less(facts: Facts, operations: list[Row]) -> str:
     """Says what hides or shortens the communication of such a job, by its largest operation."""
     cures: list[str] = []
-    whole = sum(row["time_ns"] for row in operations)
-    large = {row["operation"] for row in operations if row["time_ns"] > _MUCH * whole}
+    total = sum(row["time_ns"] for row in operations)
+    large = {row["operation"] for row in operations if row["time_ns"] > _MUCH * total}
     if large & _EXCHANGES:
         cures.append(
             "exchange a part of the batch while another is computed, and fetch what the next batch needs ahead of time "

@@ -46,7 +46,7 @@ def copy_bound(facts: Facts) -> Iterator[Finding]:
             )
         if copied is None or pageable:
             advice = "Pin the loader's memory (pin_memory=True)"
-    beside = "non_blocking=True" if facts.in_pytorch else "asynchronous calls from pinned memory"
+    asynchronous = "non_blocking=True" if facts.in_pytorch else "asynchronous calls from pinned memory"
     yield of_step(
         "loss",
         share,
@@ -56,7 +56,7 @@ def copy_bound(facts: Facts) -> Iterator[Finding]:
         hidden_ns=facts.hidden_in(COPYING) if facts.has_device else 0.0,
         confidence=facts.confidence,
         evidence=first(facts.by_recording("memcpy"), 8),
-        advice=f"{advice}; copy with {beside} beside computation, use smaller types, and create on "
+        advice=f"{advice}; copy with {asynchronous} beside computation, use smaller types, and create on "
         "the device what can be created there.",
         query=facts.parts_query,
         ranks=ranks,

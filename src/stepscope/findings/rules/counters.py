@@ -44,9 +44,9 @@ def _excess(values: dict[str, float]) -> float | None:
     wasted = values.get("excess_sector_ratio")
     if wasted is None:
         parts = [
-            (1 - values[f"{one}_efficiency"] / 100, values.get(f"{one}_transactions"))
-            for one in ("gld", "gst")
-            if f"{one}_efficiency" in values
+            (1 - values[f"{access}_efficiency"] / 100, values.get(f"{access}_transactions"))
+            for access in ("gld", "gst")
+            if f"{access}_efficiency" in values
         ]
         sectors = [count for _, count in parts if count is not None]
         if not parts or len(sectors) < len(parts) or not sum(sectors):
@@ -119,8 +119,8 @@ def _spilled(values: dict[str, float]) -> float | None:
     local, loads, stores = (values.get(name) for name in ("local_sectors", "gld_transactions", "gst_transactions"))
     if local is None or loads is None or stores is None or _bound_by_compute(values):
         return None
-    whole = local + loads + stores
-    return local / whole if whole and local / whole >= _LOCAL.value else None
+    total = local + loads + stores
+    return local / total if total and local / total >= _LOCAL.value else None
 
 
 @kernel_rule(
@@ -149,7 +149,7 @@ def register_spills(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _held_down(values: dict[str, float]) -> float | None:
+def _limited_occupancy(values: dict[str, float]) -> float | None:
     occupancy, possible = values.get("achieved_occupancy"), values.get("theoretical_occupancy")
     if occupancy is None or possible is None or uses_tensor_cores(values):
         return None
@@ -177,14 +177,14 @@ def occupancy_limit(facts: Facts) -> Iterator[Finding]:
     """
     yield from of_counters(
         facts,
-        _held_down,
+        _limited_occupancy,
         _LOST,
         title="Occupancy held down by the launch leaves kernels waiting for latency, up to {}",
         metric="kernels' time times what is left to the peak of compute or memory, per step",
         advice="See which limit is least (registers, shared memory, blocks or warps of `stepscope metrics`): smaller "
         "tiles or fewer stages, __launch_bounds__, or other block sizes.",
         shows=(
-            "achieved_occupancy", "theoretical_occupancy", *(f"occupancy_limit_{one}" for one in LIMITS),
+            "achieved_occupancy", "theoretical_occupancy", *(f"occupancy_limit_{limit}" for limit in LIMITS),
         ),
         confidence="low",
     )  # fmt: skip

@@ -67,21 +67,21 @@ def _by_device(facts: Facts) -> list[Row]:
     """How long each device of a rank with several computes, and waits while another one does, in a mean step."""
     steps = {(broken.rank, broken.span): broken.counted_windows for broken in facts.times.broken}
     rows: list[Row] = []
-    with every_step(facts.scope) as whole:
+    with every_step(facts.scope) as all_steps:
         for ranks in rank_batches(facts.scope):
-            for key, work in device_work(whole, ranks).items():
-                own = groups(work, "device")
+            for key, work in device_work(all_steps, ranks).items():
+                by_device = groups(work, "device")
                 windows = steps.get(key)
-                if len(own) < 2 or windows is None or not len(windows["step"]):
+                if len(by_device) < 2 or windows is None or not len(windows["step"]):
                     continue
                 edges = windows["start_ns"], windows["end_ns"]
                 computing, *each = (
-                    float(covered(union_of(one, one["work"] == COMPUTATION), *edges).mean())
-                    for one in (work, *own.values())
+                    float(covered(union_of(events, events["work"] == COMPUTATION), *edges).mean())
+                    for events in (work, *by_device.values())
                 )
                 taking = [
                     {"rank": key[0], "device": device, "computes_ns": ns, "waits_ns": computing - ns}
-                    for (device,), ns in zip(own, each, strict=True)
+                    for (device,), ns in zip(by_device, each, strict=True)
                     if ns > _TAKES_PART.value * max(each)
                 ]
                 rows += taking if len(taking) > 1 else []

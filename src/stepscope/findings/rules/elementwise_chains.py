@@ -8,7 +8,7 @@ from itertools import groupby
 from stepscope.base.units import count_text
 from stepscope.findings.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.findings.facts import Facts, Row, first
-from stepscope.findings.merged_rows import merged
+from stepscope.findings.merged_rows import merge_rows
 from stepscope.findings.sequence import Piece, host_ns
 
 _SHARE = worth("what fusing would save", 0.02)
@@ -52,7 +52,7 @@ def elementwise_chains(facts: Facts) -> Iterator[Finding]:
     if sequence is None or not facts.enough_work:
         return
     chains = [chain for pieces in sequence.streams() for chain in _chains(pieces)]
-    rows = merged(map(_row, chains), "chain", adding=("times_per_step", "time_ns", "saving_ns"))
+    rows = merge_rows(map(_row, chains), "chain", adding=("times_per_step", "time_ns", "saving_ns"))
     ranked = sorted(rows, key=lambda row: -row["saving_ns"])
     if facts.part_of_step(sum(map(_fused_ns, chains))) <= _SHARE.value:
         return

@@ -78,11 +78,11 @@ def host_only(facts: Facts) -> Iterator[Finding]:
     if facts.has_device or not facts.has_host or hides_idle(facts):
         return
     filled_ns = facts.time("cpu_exec")
-    name, own_ns = facts.busiest_operator or ("", 0.0)
-    if facts.part_of_step(own_ns) > LEADING.value:
-        most, where = f"; self time of {name} is {facts.amount(own_ns)}", "operators"
+    name, self_ns = facts.busiest_operator or ("", 0.0)
+    if facts.part_of_step(self_ns) > LEADING.value:
+        busiest, where = f"; self time of {name} is {facts.amount(self_ns)}", "operators"
     else:
-        most = f"; self time of no operator is above {facts.amount(own_ns)}" if name else ""
+        busiest = f"; self time of no operator is above {facts.amount(self_ns)}" if name else ""
         in_modules = _in_modules_ns(facts) >= FILLED.value * filled_ns
         where = "modules" if in_modules else "call-tree"
     yield of_step(
@@ -90,7 +90,7 @@ def host_only(facts: Facts) -> Iterator[Finding]:
         facts.share("cpu_exec"),
         "operators' and Python's part of the step",
         title="No device in the recording: operators, Python and named ranges on the host fill "
-        f"{facts.amount(filled_ns)}{most}",
+        f"{facts.amount(filled_ns)}{busiest}",
         confidence="high",
         advice=f"`stepscope {where}`; if the job uses a device, record with ProfilerActivity.CUDA (XPU, ...) to see it.",
         query=facts.parts_query,

@@ -39,7 +39,7 @@ def growing_memory(facts: Facts) -> Iterator[Finding]:
     grown = [(growth, row) for row in rows if (growth := _growth(row["bytes"])) is not None]
     if not grown:
         return
-    growth, row = max(grown, key=lambda one: one[0])
+    growth, row = max(grown, key=lambda pair: pair[0])
     third = len(row["steps"]) // 3
     steps = median(row["steps"][-third:]) - median(row["steps"][:third])
     yield Finding(

@@ -29,7 +29,7 @@ _DOING = {
     "range": "ranges with nothing recorded in them",
     "other": "nothing recorded",
 }
-_SHOWN = 0.0005
+_VISIBLE = 0.0005
 """Smaller shares would be shown as 0.0 %."""
 _ELSEWHERE = "Python that leaves the step has to run elsewhere."
 _CAPTURED = "Captured graphs fix shapes and addresses and hold memory of their own."
@@ -88,18 +88,18 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
     advice = f"`stepscope idle` for what the host does meanwhile; {advice}"
     if unknown:
         advice = show_the_host(facts)
-    beside = facts.part_of_step(facts.host_waits.mean_ns(facts.host_waits.long)) > _SHARE.value
+    has_long = facts.part_of_step(facts.host_waits.mean_ns(facts.host_waits.long)) > _SHARE.value
     parts = ", ".join(
         f"{words} {ratio_text(facts.part_of_step(waits[part]))}"
         for part, words in _DOING.items()
-        if facts.part_of_step(waits[part]) >= _SHOWN
+        if facts.part_of_step(waits[part]) >= _VISIBLE
     )
     yield of_step(
         "loss",
         share,
         "time in which the device waits for the host, of the step",
         title=f"Host-bound: for {facts.amount(time_ns)} the device waits for the host"
-        f"{' in short gaps' if beside else ''} ({parts})"
+        f"{' in short gaps' if has_long else ''} ({parts})"
         f"{launching}{low_use(facts)}",
         saving_ns=time_ns if facts.enough_work else None,
         hidden_ns=facts.time("dataloader") + facts.host_waits.mean_ns(facts.host_waits.long),

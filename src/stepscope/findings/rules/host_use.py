@@ -11,7 +11,7 @@ from stepscope.findings.host_limits import DEVICE_TIMED, HOST_LIMITS, HOST_PARTS
 
 _WHO_WAITS = "A trace of all ranks says who waits for whom; then larger messages, sent less often, beside computation."
 _THREADS = "{sampled} where its threads are"
-_SAID = {
+_METRIC_TITLES = {
     "cpu_utilization": (
         "The job used {part} of the processors that it may use",
         f"{_THREADS}: one that works while the others wait, input, or locks. `stepscope snapshot` has the rest of the picture.",
@@ -46,14 +46,14 @@ def host_use(facts: Facts) -> Iterator[Finding]:
         return
     on_device = facts.scope.value(DEVICE_TIMED)
     # What is in no recording here is no command to ask it.
-    sampled = "`stepscope hotspots` says" if facts.there("stack_sample") else "A sampled run says"
+    sampled = "`stepscope hotspots` says" if facts.has_rows("stack_sample") else "A sampled run says"
     for row in parts:
         limit = HOST_LIMITS.get(row["kind"])
         if limit is None or row["part"] is None or limit.met(row["part"]):
             continue
         if limit.of_host and on_device:
             continue
-        title, advice = _SAID[row["kind"]]
+        title, advice = _METRIC_TITLES[row["kind"]]
         yield Finding(
             title=title.format(part=ratio_text(row["part"]), report=row["report"]),
             metric=limit.threshold.name,
@@ -85,7 +85,7 @@ _TO_BE_HIGH = ("vectorization", "fpu_utilization")
 _OF_THE_HOST = frozenset({*_PART_OF, *_TO_BE_HIGH, "memory_stalls", "openmp_imbalance", "serial_time", "io_bound"})
 
 
-_LEAST = Threshold(
+_MIN_SHARE = Threshold(
     "part of time, slots or accesses from which on it counts",
     0.05,
     "ratio",
@@ -93,7 +93,7 @@ _LEAST = Threshold(
 )
 
 
-@rule("host-flagged", "Stalls, imbalance, disk and vectorization that Intel's APS flags.", _LEAST)
+@rule("host-flagged", "Stalls, imbalance, disk and vectorization that Intel's APS flags.", _MIN_SHARE)
 def host_flagged(facts: Facts) -> Iterator[Finding]:
     """A metric in a summary of APS that APS itself flags, by its own thresholds. Metrics that
     `host-use` judges are left out, and so are parts of another flagged metric (cache and DRAM stalls are parts of
@@ -104,7 +104,7 @@ def host_flagged(facts: Facts) -> Iterator[Finding]:
     for row in rows:
         if row["kind"] not in _OF_THE_HOST or _PART_OF.get(row["kind"]) in flagged:
             continue
-        if row["kind"] not in _TO_BE_HIGH and row["part"] < _LEAST.value:
+        if row["kind"] not in _TO_BE_HIGH and row["part"] < _MIN_SHARE.value:
             continue
         of = f" of {row['share_of']}" if row["share_of"] else ""
         yield Finding(

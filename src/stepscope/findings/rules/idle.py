@@ -58,7 +58,7 @@ def gap_bound(facts: Facts) -> Iterator[Finding]:
     """The gaps below 30 µs before work that had been launched in time (kernel wait in `idle`): the
     device's own delay between two pieces of work. `small-kernels` says what fewer kernels could save.
     """
-    replayed = facts.there("host_event", "role = 'graph_launch'")
+    replayed = facts.has_rows("host_event", "role = 'graph_launch'")
     cures = joined("fused operators", compile_it(facts), "" if replayed else graphs(facts))
     yield from _idle(
         facts,

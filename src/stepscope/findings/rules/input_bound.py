@@ -37,7 +37,7 @@ def input_bound(facts: Facts) -> Iterator[Finding]:
     where, ranks = facts.on_ranks("dataloader", _SHARE.value)
     amount, evidence = facts.amount(wait_ns), facts.by_recording("dataloader")
     of_phases = untraced is not None or facts.phases_alone is not None
-    alone = phase_in_one_step(facts, "input_wait") if of_phases else part_in_one_step(facts, "dataloader")
+    in_one_step = phase_in_one_step(facts, "input_wait") if of_phases else part_in_one_step(facts, "dataloader")
     if untraced is not None:
         amount = f"{ratio_text(share)} of {facts.of_phases} ({time_text(wait_ns)})"
         evidence = [
@@ -49,7 +49,7 @@ def input_bound(facts: Facts) -> Iterator[Finding]:
         "loss",
         share,
         "waiting for the next batch, of the step",
-        title=f"Input-bound: for {amount} {facts.who_waits} for the next batch of the DataLoader{where}{alone}",
+        title=f"Input-bound: for {amount} {facts.who_waits} for the next batch of the DataLoader{where}{in_one_step}",
         saving_ns=wait_ns,
         hidden_ns=facts.hidden_in("role = 'dataloader'", wait_ns) if facts.has_device else 0.0,
         step_ns=None if untraced is None else untraced.step_ns,

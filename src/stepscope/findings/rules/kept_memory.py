@@ -37,13 +37,13 @@ def kept_memory(facts: Facts) -> Iterator[Finding]:
     grouped by operator and call stack; groups in which all of these steps kept some are candidates for a leak. It
     saves no time, but the run will run out of memory. `growing-memory` examines a run's phases.
     """
-    found = [one for memory in facts.memories if (one := _growth(memory)) is not None]
-    if not found:
+    growing = [growth for growth in map(_growth, facts.memories) if growth is not None]
+    if not growing:
         return
-    memory, growth, ends = max(found, key=lambda one: one[1] / one[0].allocated.max())
+    memory, growth, ends = max(growing, key=lambda item: item[1] / item[0].allocated.max())
     sites = _sites(memory, ends)
     title = f"Memory grows by {bytes_text(growth)} a step, in each of {len(ends) - 1} steps"
-    explained = sum(one["bytes_per_step"] for one in sites)
+    explained = sum(growth["bytes_per_step"] for growth in sites)
     if sites:
         title += f"; {_words(sites[0], growth)}"
     yield Finding(
@@ -79,14 +79,14 @@ def _growth(memory: Memory) -> tuple[Memory, int, list[int]] | None:
 
 def _sites(memory: Memory, ends: list[int]) -> list[dict[str, Any]]:
     """What each of the steps kept until the end of the last, by allocation site; the most first."""
-    kept: dict[tuple[int, int], list[int]] = {}
+    retained: dict[tuple[int, int], list[int]] = {}
     steps = len(ends) - 1
     for place, (start, end) in enumerate(pairwise(ends)):
-        made = np.flatnonzero((memory.start > start) & (memory.start <= end) & (memory.end > ends[-1]))
-        for row in made.tolist():
+        allocated = np.flatnonzero((memory.start > start) & (memory.start <= end) & (memory.end > ends[-1]))
+        for row in allocated.tolist():
             key = int(memory.operator.number[row]), int(memory.stack.number[row])
-            kept.setdefault(key, [0] * steps)[place] += int(memory.bytes[row])
-    found = [
+            retained.setdefault(key, [0] * steps)[place] += int(memory.bytes[row])
+    rows = [
         {
             "rank": memory.rank,
             "device": memory.device,
@@ -94,10 +94,10 @@ def _sites(memory: Memory, ends: list[int]) -> list[dict[str, Any]]:
             "stack": None if stack < 0 else memory.stack.words[stack],
             "bytes_per_step": int(np.median(sizes)),
         }
-        for (operator, stack), sizes in kept.items()
+        for (operator, stack), sizes in retained.items()
         if all(sizes)
     ]
-    return sorted(found, key=lambda one: -one["bytes_per_step"])
+    return sorted(rows, key=lambda row: -row["bytes_per_step"])
 
 
 def _words(site: dict[str, Any], growth: int) -> str:

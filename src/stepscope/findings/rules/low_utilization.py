@@ -90,9 +90,9 @@ def _measure(facts: Facts, *, launching: bool) -> float:
     total_ns = 0
     query = _OUTERMOST.replace("{counted}", facts.counted)
     query = query.replace("{launching}", "NOT" if launching else "")
-    for key, own in recordings(facts.scope.numpy(query)).items():
+    for key, operators in recordings(facts.scope.numpy(query)).items():
         if (of := waits.get(key)) is not None:
-            total_ns += int(covered(union_of(own), of.start, of.end).sum())
+            total_ns += int(covered(union_of(operators), of.start, of.end).sum())
     return total_ns / facts.times.idle_over
 
 

@@ -10,7 +10,7 @@ from stepscope.findings.facts import Facts
 _EVENTS = Threshold("operators, device events and phases", 0, "count", "ours: any one is something")
 
 
-_HELD = (
+_OTHER_TABLES = (
     ("inline_timing", "inline", "the events that the job measured inline"),
     ("stack_sample", "hotspots", "the functions that were sampled"),
     ("primitive", "onednn", "the primitives of oneDNN"),
@@ -25,20 +25,20 @@ def nothing_recorded(facts: Facts) -> Iterator[Finding]:
     """No operator, device event or phase of a step was read, or none takes any time in the requested
     steps.
     """
-    shown = facts.has_device or facts.has_host or facts.phases_alone or facts.times.device
-    if facts.step_ns and shown:
+    has_times = facts.has_device or facts.has_host or facts.phases_alone or facts.times.device
+    if facts.step_ns and has_times:
         return
-    held = [(question, what) for table, question, what in _HELD if facts.there(table)]
+    other_tables = [(question, what) for table, question, what in _OTHER_TABLES if facts.has_rows(table)]
     title = "Nothing recorded: there is no operator, device event or phase to judge by"
     advice = "`stepscope sources` for what was read."
     if facts.memory_recorded:
         title = "Only memory was recorded: there is no operator, device event or phase to judge time by"
         advice = "`stepscope memory` for the peak and what it was for; for times record a trace of the same job."
-    elif held:
+    elif other_tables:
         title = "No steps recorded: there is no operator, device event or phase to judge by, but " + " and ".join(
-            what for _, what in held
+            what for _, what in other_tables
         )
-        advice = "; ".join(f"`stepscope {question}` for {what}" for question, what in held) + "."
+        advice = "; ".join(f"`stepscope {question}` for {what}" for question, what in other_tables) + "."
     yield Finding(
         title=title,
         metric=_EVENTS.name,

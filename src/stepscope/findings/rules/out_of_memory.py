@@ -37,26 +37,26 @@ def out_of_memory(facts: Facts) -> Iterator[Finding]:
     from stepscope.analysis.memory.out_of_memory import failures
 
     last: dict[tuple[int, int], Failure] = {}
-    found = failures(facts.scope, facts.memories)
-    for failure in found:
+    all_failures = failures(facts.scope, facts.memories)
+    for failure in all_failures:
         last[failure.rank, failure.device] = failure
     for failure in last.values():
-        yield _finding(failure, sum(one.rank == failure.rank for one in found))
+        yield _finding(failure, sum(other.rank == failure.rank for other in all_failures))
 
 
 def _finding(failure: Failure, count: int) -> Finding:
-    asked = failure.requested_bytes
+    requested = failure.requested_bytes
     fragmented = (
         failure.largest_free_bytes is not None
         and failure.free_bytes is not None
-        and failure.free_bytes >= _IN_PIECES.value * asked
-        and failure.largest_free_bytes < asked
+        and failure.free_bytes >= _IN_PIECES.value * requested
+        and failure.largest_free_bytes < requested
     )
-    held = device = ""
+    cached = device = ""
     if failure.free_bytes is not None:
-        held = f", {bytes_text(failure.free_bytes)} held by the allocator and unused"
+        cached = f", {bytes_text(failure.free_bytes)} held by the allocator and unused"
     if failure.largest_free_bytes is not None:
-        held += f", at most {bytes_text(failure.largest_free_bytes)} in one piece"
+        cached += f", at most {bytes_text(failure.largest_free_bytes)} in one piece"
     if failure.device_free_bytes is not None:
         device = f", {bytes_text(failure.device_free_bytes)} free on the device"
     title = "Out of memory"
@@ -71,9 +71,9 @@ def _finding(failure: Failure, count: int) -> Finding:
             "`stepscope memory SRC --by pool` for where free memory lies."
         )
     return Finding(
-        title=f"{title}: {bytes_text(asked)} asked for{device}{held}",
+        title=f"{title}: {bytes_text(requested)} asked for{device}{cached}",
         metric="bytes asked for when the device had too little",
-        value=asked,
+        value=requested,
         unit="bytes",
         confidence="high",
         severity="high",

@@ -35,7 +35,7 @@ def reference_primitives(facts: Facts) -> Iterator[Finding]:
     """Time of executions whose implementation is `ref` or `simple`, as a share of all primitives in the log. A log of
     oneDNN does not show their share of a step, nor how fast another implementation would be, so no saving is stated.
     """
-    yield from _found(
+    yield from _primitive_share(
         facts,
         _REFERENCE,
         _IS_REFERENCE,
@@ -50,7 +50,7 @@ def layout_reorders(facts: Facts) -> Iterator[Finding]:
     """Time of `reorder`, as a share of all primitives in the log. Some reorders are needed where tensors enter and
     leave oneDNN's own layouts, so no saving is stated.
     """
-    yield from _found(
+    yield from _primitive_share(
         facts,
         _REORDERS,
         _IS_REORDER,
@@ -60,7 +60,7 @@ def layout_reorders(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _found(facts: Facts, threshold: Threshold, which: str, what: str, advice: str) -> Iterator[Finding]:
+def _primitive_share(facts: Facts, threshold: Threshold, which: str, what: str, advice: str) -> Iterator[Finding]:
     part = facts.scope.value(_PART.format(which=which))
     if part is None or part < threshold.value:
         return

@@ -91,11 +91,11 @@ def amp_off(facts: Facts) -> Iterator[Finding]:
 
 def _on_cores(facts: Facts, products: list[Group]) -> str:
     """Says how much of the products' time is on tensor cores, as far as kernels' names show."""
-    used, unknown = (summed(group for group in products if group.use.used is told) for told in (True, None))
+    used, unknown = (summed(group for group in products if group.use.used is value) for value in (True, None))
     if unknown and not used:
         return ""
-    least = "at least " if unknown else ""
-    return f", {least}{ratio_text(used / summed(products))} on {matrix_units(facts)}"
+    bound = "at least " if unknown else ""
+    return f", {bound}{ratio_text(used / summed(products))} on {matrix_units(facts)}"
 
 
 def _moves_less(group: Group) -> bool:
@@ -168,7 +168,7 @@ def tensor_cores_unused(facts: Facts) -> Iterator[Finding]:
         + f", and update {'MIOpen and hipBLASLt' if facts.platform == 'rocm' else 'cuDNN and cuBLAS'}.",
         input_dims=lambda g: g.dims,
         sizes=_wrong_sizes,
-        **_shown(facts),
+        **_tensor_active(facts),
     )
 
 
@@ -176,21 +176,22 @@ def _off_cores(group: Group) -> bool:
     return group.is_product and group.use.used is False and group.dtype in NARROW
 
 
-def _shown(facts: Facts) -> dict[str, Any]:
+def _tensor_active(facts: Facts) -> dict[str, Any]:
     """The counter that shows an idle tensor pipe, if one does."""
     if not any(_idle_pipe(facts, group) for group in facts.groups):
         return {}
-    told = {one.name: one.values.get("tensor_active", 0.0) for one in facts.measured}
-    return {"tensor_active": lambda group: told.get(group.name)}
+    active = {kernel.name: kernel.values.get("tensor_active", 0.0) for kernel in facts.measured}
+    return {"tensor_active": lambda group: active.get(group.name)}
 
 
 def _idle_pipe(facts: Facts, group: Group) -> bool:
     """Whether counters show no tensor instruction in a 16-bit product whose name does not show it."""
     if not group.is_product or group.use.used is not None or group.dtype not in NARROW:
         return False
-    own = [one.values for one in facts.measured if one.name == group.name]
-    return bool(own) and all(
-        uses_tensor_cores(one) is False and ("tensor_active" in one or "tensor_instructions" in one) for one in own
+    counters = [values.values for values in facts.measured if values.name == group.name]
+    return bool(counters) and all(
+        uses_tensor_cores(values) is False and ("tensor_active" in values or "tensor_instructions" in values)
+        for values in counters
     )
 
 
@@ -234,4 +235,4 @@ def _wrong_sizes(group: Group) -> str | None:
     if group.operator is None or group.dims is None:
         return None
     wrong = misaligned(group.operator, group.dims, group.types, group.strides, group.values)
-    return ", ".join(f"{one.dimension} = {one.size}, not a multiple of {one.multiple}" for one in wrong) or None
+    return ", ".join(f"{size.dimension} = {size.size}, not a multiple of {size.multiple}" for size in wrong) or None

@@ -73,7 +73,7 @@ def recomputation(facts: Facts) -> Iterator[Finding]:
     At most their device time and that of the host in such backward nodes can be saved, if memory allows; nothing is
     certain, because it may not.
     """
-    if not facts.enough_work or not facts.there("host_event", _RERUNS.replace("{counted}", facts.counted)):
+    if not facts.enough_work or not facts.has_rows("host_event", _RERUNS.replace("{counted}", facts.counted)):
         return
     rows = facts.host(
         f"{_LAUNCHED} SELECT name AS operator, sum(kernels)::BIGINT AS kernels, sum(dur_ns)::BIGINT AS total_ns "
@@ -83,8 +83,8 @@ def recomputation(facts: Facts) -> Iterator[Finding]:
     again_ns = total_ns / facts.steps
     if facts.part_of_step(again_ns) <= _SHARE.value:
         return
-    rest = facts.host(f"{_LAUNCHED} SELECT sum(dur_ns)::BIGINT AS ns FROM launched WHERE NOT again")
-    if total_ns > _BACKWARD.value * (rest[0]["ns"] or 0):
+    others = facts.host(f"{_LAUNCHED} SELECT sum(dur_ns)::BIGINT AS ns FROM launched WHERE NOT again")
+    if total_ns > _BACKWARD.value * (others[0]["ns"] or 0):
         return
     nodes = facts.host(f"{_LAUNCHED} {_NODES}")
     yield of_time(

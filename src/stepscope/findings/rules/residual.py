@@ -52,11 +52,11 @@ def residual(facts: Facts) -> Iterator[Finding]:
     samples = sum(place.samples for place in places)
     named = ""
     if samples >= _SAMPLES.value:
-        most = [f"{ratio_text(one.samples / samples)} in {one.text}" for one in places[:_NAMED]]
-        named = f"; of {samples} samples of it {', '.join(most)}"
+        shares = [f"{ratio_text(place.samples / samples)} in {place.text}" for place in places[:_NAMED]]
+        named = f"; of {samples} samples of it {', '.join(shares)}"
     stacks = (
         "see `stepscope hotspots` for what the traced steps called"
-        if facts.there("host_event", "kind = 'python'")
+        if facts.has_rows("host_event", "kind = 'python'")
         else f"take a trace with stacks: `stepscope record --stack -- {script_of(facts.scope)}`"
     )
     where, ranks = facts.on_ranks("residual", _SHARE.value)

@@ -8,7 +8,7 @@ from stepscope.base.units import count_text
 from stepscope.costs import kernel_class
 from stepscope.findings.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.findings.facts import Facts, Row, first
-from stepscope.findings.merged_rows import merged
+from stepscope.findings.merged_rows import merge_rows
 from stepscope.findings.sequence import Piece, host_ns
 
 _SHARE = worth("what one product in place of several would save", 0.005)
@@ -44,7 +44,7 @@ def separate_gemms(facts: Facts) -> Iterator[Finding]:
     if sequence is None or not facts.enough_work:
         return
     runs = [run for pieces in sequence.streams() for run in _runs(pieces)]
-    rows = merged(map(_row, runs), "operator", "input_id", adding=("times_per_step", "time_ns", "saving_ns"))
+    rows = merge_rows(map(_row, runs), "operator", "input_id", adding=("times_per_step", "time_ns", "saving_ns"))
     for row in rows:
         del row["input_id"]
     ranked = sorted(rows, key=lambda row: -row["saving_ns"])
@@ -72,16 +72,16 @@ def separate_gemms(facts: Facts) -> Iterator[Finding]:
 def _runs(pieces: list[Piece]) -> Iterator[list[Piece]]:
     run: list[Piece] = []
     for piece in pieces:
-        alike = _small_product(piece) and (
+        continues = _small_product(piece) and (
             not run or (piece.operator, piece.input_id) == (run[0].operator, run[0].input_id)
         )
-        if not alike:
-            if len({one.operator_id for one in run}) > 1:
+        if not continues:
+            if len({product.operator_id for product in run}) > 1:
                 yield run
             run = []
         if _small_product(piece):
             run.append(piece)
-    if len({one.operator_id for one in run}) > 1:
+    if len({product.operator_id for product in run}) > 1:
         yield run
 
 

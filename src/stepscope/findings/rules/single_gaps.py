@@ -58,7 +58,7 @@ def cold_start(facts: Facts) -> Iterator[Finding]:
     first call of an operator or frame, if these take a hundred times the median of their name. Long training does not
     lose this time, so no saving is stated; it distorts the means of a recording.
     """
-    yield from _found(
+    yield from _loss(
         facts,
         facts.host_waits.sort(cold=True),
         _COLD,
@@ -89,7 +89,7 @@ def single_gaps(facts: Facts) -> Iterator[Finding]:
     At most all of it can be saved, plus the time of the fillers beside the gaps, while the device works: a host without
     them gets ahead, and hides other waits. Nothing is certain.
     """
-    yield from _found(
+    yield from _loss(
         facts,
         facts.host_waits.sort(),
         _SINGLE,
@@ -112,7 +112,7 @@ def unrecorded_work(facts: Facts) -> Iterator[Finding]:
     copy or a synchronisation. Such a call returns at once if the device is idle. So the device did unrecorded work, or
     another process used it, and it cannot be said that it waited for the host.
     """
-    yield from _found(
+    yield from _loss(
         facts,
         facts.host_waits.sort(blocked=True),
         _BLOCKED,
@@ -125,7 +125,7 @@ def unrecorded_work(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _found(
+def _loss(
     facts: Facts, waits: list[Wait], share: Threshold, *, title: str, advice: str, saves: bool
 ) -> Iterator[Finding]:
     time_ns = facts.host_waits.mean_ns(waits)
@@ -172,11 +172,11 @@ def _few(facts: Facts, waits: list[Wait]) -> str:
 
 def _filling_ns(facts: Facts, waits: list[Wait]) -> float:
     """How long the host takes for what fills them, in a mean step (ns): the entire step if that is unknown."""
-    known = [wait.filler.dur_ns for wait in waits if wait.filler is not None]
-    if not known:
+    filled = [wait.filler.dur_ns for wait in waits if wait.filler is not None]
+    if not filled:
         return float(facts.step_ns)
-    unknown = (len(waits) - len(known)) * max(known)  # those not looked into are shorter, and repeat
-    return (sum(known) + unknown) / facts.host_waits.steps
+    unknown = (len(waits) - len(filled)) * max(filled)  # those not looked into are shorter, and repeat
+    return (sum(filled) + unknown) / facts.host_waits.steps
 
 
 def _filled(facts: Facts, waits: Iterable[Wait]) -> str:

@@ -31,7 +31,7 @@ def slow_first_batch(facts: Facts) -> Iterator[Finding]:
             for of in [phases["step"]]
             if of["mean_ns"] > 0
         ),
-        key=lambda one: one[1],
+        key=lambda rank_ratio: rank_ratio[1],
         default=(None, 0.0, {"first_batches": 0}),
     )
     epochs = step["first_batches"] or 0

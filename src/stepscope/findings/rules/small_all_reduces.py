@@ -9,7 +9,7 @@ from stepscope.base.units import bytes_text, count_text, plural
 from stepscope.costs import work
 from stepscope.findings.declare import Finding, Threshold, rule, worth
 from stepscope.findings.facts import Facts, Row, first
-from stepscope.findings.merged_rows import merged
+from stepscope.findings.merged_rows import merge_rows
 
 _SIZE = Threshold(
     "size of an all-reduce",
@@ -66,7 +66,7 @@ def small_all_reduces(facts: Facts) -> Iterator[Finding]:
     """
     rows = [row for row in _all_reduces(facts) if row["bytes"] < _SIZE.value]
     calls = sum(row["calls"] for row in rows) / facts.steps
-    if calls < _COUNT.value or _most_sizes(rows) < _SIZES.value or not facts.trains:
+    if calls < _COUNT.value or _max_sizes(rows) < _SIZES.value or not facts.trains:
         return
     device_ns, host_ns = (sum(row[name] for row in rows) / facts.steps for name in ("time_ns", "host_ns"))
     time_ns = device_ns + host_ns
@@ -105,7 +105,7 @@ def _all_reduces(facts: Facts) -> list[Row]:
     return [{**row, "bytes": of.bytes_read} for row, of in done if of is not None and of.bytes_read]
 
 
-def _most_sizes(rows: list[Row]) -> int:
+def _max_sizes(rows: list[Row]) -> int:
     sizes: dict[tuple[int, ...], set[int]] = {}
     for row in rows:
         sizes.setdefault((row["rank"], row["span"], row["step"]), set()).add(row["bytes"])
@@ -122,5 +122,5 @@ def _by_size(facts: Facts, rows: list[Row]) -> list[Row]:
         }
         for row in rows
     )
-    alike = merged(of_size, "bytes", adding=("calls_per_step", "time_ns", "host_ns"))
-    return sorted(alike, key=lambda row: (-row["calls_per_step"], row["bytes"]))
+    by_size = merge_rows(of_size, "bytes", adding=("calls_per_step", "time_ns", "host_ns"))
+    return sorted(by_size, key=lambda row: (-row["calls_per_step"], row["bytes"]))

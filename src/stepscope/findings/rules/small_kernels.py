@@ -8,7 +8,7 @@ from stepscope.base.units import count_text
 from stepscope.findings.cures import compile_it, graphs, joined
 from stepscope.findings.declare import LEADING, Finding, Threshold, of_time, rule, worth
 from stepscope.findings.facts import Facts, Row, first
-from stepscope.findings.merged_rows import merged
+from stepscope.findings.merged_rows import merge_rows
 from stepscope.findings.sequence import host_ns
 
 _SHORT = Threshold("duration of a kernel", 10_000, "ns", "TraceLens: a kernel below 10 µs is short")
@@ -58,7 +58,7 @@ def small_kernels(facts: Facts) -> Iterator[Finding]:
     short_ns, gaps_ns = (sum(row[name] for row in short) for name in ("time_ns", "gaps_ns"))
     if count < _COUNT.value or facts.part_of_step(short_ns + gaps_ns) <= _SHARE.value:
         return
-    rows = merged(short, "kernel", adding=("count", "time_ns", "gaps_ns"))
+    rows = merge_rows(short, "kernel", adding=("count", "time_ns", "gaps_ns"))
     replayed = any(piece.replayed for piece in sequence.pieces)
     yield of_time(
         title=f"{count_text(count)} kernels below 10 µs and the gaps after them take "

@@ -84,20 +84,20 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
     lateness, rank = facts.lateness, late.ranks[0]
     assert lateness is not None  # noqa: S101  # they told who is late
     charged = lateness.by_rank(lateness.charged_ns)[rank].tolist()
-    told = f"in collectives the others wait {time_text(late.late_ns)} per step for rank {rank}{_in_one_step(lateness, rank)}"
+    words = f"in collectives the others wait {time_text(late.late_ns)} per step for rank {rank}{_in_one_step(lateness, rank)}"
     if because := explain_delay(facts.scope, lateness, rank, recorded=True):
-        told += f": {because}"
+        words += f": {because}"
     before_ns = lateness.per_step(charged[CAUSES.index("before the recording")])
     if before_ns >= _SHARE.value * facts.step_ns:
-        told += f"; {time_text(before_ns)} more lie before its recording starts, and are not counted"
+        words += f"; {time_text(before_ns)} more lie before its recording starts, and are not counted"
     if len(late.ranks) > 1:
-        told += f"; for {ranks_text(late.ranks[1:])} nearly as long"
+        words += f"; for {ranks_text(late.ranks[1:])} nearly as long"
     look_into = _LOOK_INTO[late.cause or "not recorded"].replace("{script}", script_of(facts.scope))
     return of_step(
         "loss",
         late.share_ratio,
         "what the others wait for it, of the step",
-        title=f"Straggling rank: {told}",
+        title=f"Straggling rank: {words}",
         saving_ns=late.late_ns,
         lost_on="job",
         evidence=first(
@@ -116,9 +116,9 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
 def _in_one_step(lateness: RankSkew, rank: int) -> str:
     """Whether one step makes the mean, in words."""
     by_step: dict[tuple[int, int], float] = {}
-    own = lateness.late == rank
+    of_rank = lateness.late == rank
     charged = recorded_charges(lateness).sum(axis=1)
-    for step, ns in zip(lateness.step[own].tolist(), charged[own].tolist(), strict=True):
+    for step, ns in zip(lateness.step[of_rank].tolist(), charged[of_rank].tolist(), strict=True):
         by_step[rank, step] = by_step.get((rank, step), 0.0) + ns
     return in_one_step(by_step, steps=round(lateness.steps))
 
@@ -127,7 +127,7 @@ def _of_phases(facts: Facts, late: Straggler, phase: str) -> Finding:
     assert facts.phases is not None  # noqa: S101  # they told who is late
     step_ns = facts.phases.step_ns
     share = late.late_ns / step_ns if step_ns else 0.0
-    rank, beside = late.ranks[0], min(r for r in facts.phases.ranks if r not in late.ranks)
+    rank, other = late.ranks[0], min(r for r in facts.phases.ranks if r not in late.ranks)
     return of_step(
         "loss",
         share,
@@ -137,13 +137,13 @@ def _of_phases(facts: Facts, late: Straggler, phase: str) -> Finding:
         lost_on="job",
         step_ns=step_ns,
         evidence=first(
-            {"rank": one, "phase": name, "mean_ns": row["mean_ns"]}
-            for one in (rank, beside)
-            for name, row in facts.phases.ranks[one].items()
+            {"rank": shown_rank, "phase": name, "mean_ns": row["mean_ns"]}
+            for shown_rank in (rank, other)
+            for name, row in facts.phases.ranks[shown_rank].items()
         ),
         rank=rank if len(late.ranks) == 1 else None,
         advice=f"Look at rank {rank}: {_LOOK_AT[phase]}; a trace of it beside another: "
-        f"`stepscope record --trace --ranks {min(beside, rank)},{max(beside, rank)} "
+        f"`stepscope record --trace --ranks {min(other, rank)},{max(other, rank)} "
         f"-- {script_of(facts.scope)}`.",
         query="stepscope phases SRC --by verdict",
         ranks=late.ranks,
@@ -153,26 +153,26 @@ def _of_phases(facts: Facts, late: Straggler, phase: str) -> Finding:
 
 def _evidence(facts: Facts, late: Straggler, of: str) -> str:
     who, phase = f"rank {late.ranks[0]}", of.replace("_", " ")
-    lost, most = time_text(late.late_ns), "most of it"
+    lost, part = time_text(late.late_ns), "most of it"
     if late.phase_ns:
-        most = f"{time_text(late.phase_ns)} of it"
+        part = f"{time_text(late.phase_ns)} of it"
     if late.waits_ns is not None:
-        own, others = (time_text(ns) for ns in late.waits_ns)
-        words = f"the others wait {lost} per step for {who}: all-reduce takes {others} on them and {own} on it"
+        rank_wait, others = (time_text(ns) for ns in late.waits_ns)
+        words = f"the others wait {lost} per step for {who}: all-reduce takes {others} on them and {rank_wait} on it"
         if late.phase_ns is None:
             words += "; no other phase is longer on it, so it loses the time within its backward"
         else:
             words += f"; it needs {time_text(late.phase_ns)} more than they do in {phase}"
     elif late.in_step:
         words = (
-            f"{who} needs {lost} more per step than the others before they meet, {most} in {phase}, "
+            f"{who} needs {lost} more per step than the others before they meet, {part} in {phase}, "
             "and their steps are as long: they wait for it"
         )
     else:
-        words = f"steps of {who} are longer than the others' by {lost}, {most} in {phase}"
+        words = f"steps of {who} are longer than the others' by {lost}, {part} in {phase}"
     if late.phase_ns is not None:
-        asked = {"late_ns": late.late_ns / 2, "rank": late.ranks[0], "phase": of}
-        often = facts.scope.value(_OFTEN, asked)
+        parameters = {"late_ns": late.late_ns / 2, "rank": late.ranks[0], "phase": of}
+        often = facts.scope.value(_OFTEN, parameters)
         words += "" if often is None else f", in {ratio_text(often)} of the kept steps"
     if len(late.ranks) > 1:
         words += f"; {ranks_text(late.ranks[1:])} nearly as much"

@@ -12,14 +12,14 @@ from stepscope.base.units import mean_count_text, plural, ratio_text
 from stepscope.findings.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.findings.facts import Facts, Row, first
 from stepscope.findings.host_waits import LONG_NS, waiting_parts
-from stepscope.findings.merged_rows import merged
+from stepscope.findings.merged_rows import merge_rows
 
 _SHARE = worth(
     "time the device is idle when such calls return",
     0.02,
     "ours: below it there is little to win; Nsight Systems' rule cuda_api_sync lists every one",
 )
-_EVERY = Threshold("such calls per step", 0.5, "count", "ours: what happens once is no habit")
+_CALLS_PER_STEP = Threshold("such calls per step", 0.5, "count", "ours: what happens once is no habit")
 
 _CALLS = f"""
     SELECT event.rank, event.span, event.start_ns, event.start_ns + event.dur_ns AS end_ns,
@@ -55,7 +55,7 @@ _OF_PROFILER = ["cudaDeviceSynchronize", "hipDeviceSynchronize"]
     "Calls in the step after which the device is idle: `.item()`, `nonzero`, copies that "
     "block, `torch.cuda.synchronize()`.",
     _SHARE,
-    _EVERY,
+    _CALLS_PER_STEP,
     trade_off="Values that stay on the device are known to the host later, and a host that runs ahead keeps more "
     "memory in use.",
     rests_on=("clocks", "launches"),
@@ -83,22 +83,22 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
     gaps: dict[tuple[int, int, int], float] = {}
     called_ns = 0
     waits = {(broken.rank, broken.span): broken.waits for broken in facts.times.broken}
-    for key, own in recordings(calls).items():
+    for key, events in recordings(calls).items():
         if (of := waits.get(key)) is not None:
             lost_ns = waiting_parts(of).sum(axis=1)
             lost_ns -= np.where(of.blocked_ns >= LONG_NS, np.minimum(of.blocked_ns, lost_ns), 0)
             late = of.launched
-            ours = np.isin(own["call"], _OF_PROFILER) & ~own["in_operator"]
-            _, once = np.unique(own["within"][~ours], return_index=True)
-            called_ns += int(own["within_ns"][~ours][once].sum())
-            found = _blamed(own, of.start[late], of.end[late], lost_ns[late], facts.steps)
-            gaps |= {(*key, row.pop("start_ns")): row["idle_ns"] for row in found}
-            blamed += found
-    rows = merged(blamed, "caller", "call", adding=("calls_per_step", "idle_ns"))
+            ours = np.isin(events["call"], _OF_PROFILER) & ~events["in_operator"]
+            _, once = np.unique(events["within"][~ours], return_index=True)
+            called_ns += int(events["within_ns"][~ours][once].sum())
+            gap_rows = _blamed(events, of.start[late], of.end[late], lost_ns[late], facts.steps)
+            gaps |= {(*key, row.pop("start_ns")): row["idle_ns"] for row in gap_rows}
+            blamed += gap_rows
+    rows = merge_rows(blamed, "caller", "call", adding=("calls_per_step", "idle_ns"))
     rows.sort(key=lambda row: -row["idle_ns"])
     idle_ns = sum(row["idle_ns"] for row in rows)
     count = sum(row["calls_per_step"] for row in rows)
-    if facts.part_of_step(idle_ns) <= _SHARE.value or count < _EVERY.value:
+    if facts.part_of_step(idle_ns) <= _SHARE.value or count < _CALLS_PER_STEP.value:
         return
     yield of_time(
         title=f"After {_calls(count)} a {facts.per}, most in "
@@ -149,8 +149,8 @@ def _blamed(calls: dict[str, Array], start: Array, end: Array, lost_ns: Array, s
     if not len(start):
         return []
     at = np.searchsorted(end, calls["end_ns"], side="right")
-    begin = start[np.minimum(at, len(start) - 1)]
-    inside = (at < len(start)) & (begin <= calls["end_ns"]) & (begin >= calls["start_ns"])
+    gap_start = start[np.minimum(at, len(start) - 1)]
+    inside = (at < len(start)) & (gap_start <= calls["end_ns"]) & (gap_start >= calls["start_ns"])
     rows, seen = [], set()
     for position in np.flatnonzero(inside).tolist():
         gap = int(at[position])

@@ -67,14 +67,14 @@ def throttled_device(facts: Facts) -> Iterator[Finding]:
     """
     if facts.scope.has_none("counter"):
         return
-    found = [
+    devices = [
         row
         for row in facts.scope.sql(_DEVICES).to_pylist()
         if row["samples"] >= _SAMPLES.value and row["throttled_ratio"] > _SHARE.value
     ]
-    if not found:
+    if not devices:
         return
-    worst = found[0]
+    worst = devices[0]
     cause = _cause(worst)
     words, advice = _CAUSES[cause]
     whose = f" of rank {worst['rank']}" if len(facts.scope.ranks) > 1 else ""
@@ -87,9 +87,9 @@ def throttled_device(facts: Facts) -> Iterator[Finding]:
         saving_ns=_saving_ns(facts, worst),
         lost_on=worst["rank"],
         confidence="high" if cause else "medium",
-        evidence=first(found, 8),
+        evidence=first(devices, 8),
         rank=worst["rank"],
-        ranks=tuple(dict.fromkeys(row["rank"] for row in found)),
+        ranks=tuple(dict.fromkeys(row["rank"] for row in devices)),
         advice=f"`stepscope device-metrics` of this recording has power, temperature and clocks. {advice}",
         query=f"SELECT avg(throttled / 100) FROM ({_MOMENTS}) WHERE rank = {worst['rank']} AND device = "
         f"{sql_literal(worst['device'])}",

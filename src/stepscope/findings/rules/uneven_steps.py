@@ -28,7 +28,7 @@ _RATIO = Threshold(
     "ratio",
     "ours: warm-up of libraries and of the recorder easily doubles a step",
 )
-_AT_LEAST = Threshold("steps", ENOUGH_STEPS, "count", "ours: fewer have no median to speak of")
+_MIN_STEPS = Threshold("steps", ENOUGH_STEPS, "count", "ours: fewer have no median to speak of")
 _IN_WORDS = {
     "kernel": "computation on the device",
     "memcpy": "time in copies",
@@ -73,8 +73,8 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
     others; nothing is certain, because long steps may do what the others do not.
     """
     if facts.phases is not None:
-        yield from (found := list(_of_phases(facts)))
-        if found:
+        yield from (findings := list(_of_phases(facts)))
+        if findings:
             return
     if not facts.has_steps:
         return
@@ -135,7 +135,7 @@ def _gaps(facts: Facts, beyond: dict[tuple[int, tuple[int, int]], float]) -> dic
     Args:
         beyond: the excess by rank, and start and end of each step.
     """
-    found = {}
+    gaps = {}
     left = dict(beyond)
     for wait in facts.host_waits.long:
         of = (
@@ -146,8 +146,8 @@ def _gaps(facts: Facts, beyond: dict[tuple[int, tuple[int, int]], float]) -> dic
         if (step := next(of, None)) is not None:
             ns = min(left[step], wait.time_ns)
             left[step] -= ns
-            found[wait.key] = ns / len(beyond)
-    return found
+            gaps[wait.key] = ns / len(beyond)
+    return gaps
 
 
 def _of_phases(facts: Facts) -> Iterator[Finding]:
@@ -199,7 +199,7 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
     )
 
 
-@rule("first-step", "A first recorded step that would spoil means.", _RATIO, _AT_LEAST, silent_without=("file",))
+@rule("first-step", "A first recorded step that would spoil means.", _RATIO, _MIN_STEPS, silent_without=("file",))
 def first_step(facts: Facts) -> Iterator[Finding]:
     """The first complete step of a recording, if it is the longest, compared with the median of the others. Means,
     intervals and `diff` leave it out, by this threshold, as means of the step in other findings do; a long run saves

@@ -13,7 +13,7 @@ from stepscope.base.units import plural, ratio_text
 from stepscope.costs import work
 from stepscope.findings.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.findings.facts import Facts, Row, first
-from stepscope.findings.merged_rows import merged
+from stepscope.findings.merged_rows import merge_rows
 from stepscope.findings.sequence import Piece, Sequence, host_ns
 
 _SHARE = worth("all kernels of such attention", 0.05)
@@ -91,35 +91,37 @@ def unfused_attention(facts: Facts) -> Iterator[Finding]:
     if sequence is None or not facts.enough_work:
         return
     inputs = _Inputs(facts, sequence)
-    found = [one for pieces in sequence.streams() for one in _attentions(pieces, inputs)]
-    if not found:
+    attentions = [attention for pieces in sequence.streams() for attention in _attentions(pieces, inputs)]
+    if not attentions:
         return
-    of_backward = _backward(found, sequence)
+    of_backward = _backward(attentions, sequence)
     backward = [*chain.from_iterable(of_backward)]
-    launching_ns = sum(host_ns(one.pieces) for one in found) + sum(map(host_ns, of_backward))
-    pieces = [*chain.from_iterable(one.pieces for one in found), *backward]
+    launching_ns = sum(host_ns(attention.pieces) for attention in attentions) + sum(map(host_ns, of_backward))
+    pieces = [*chain.from_iterable(attention.pieces for attention in attentions), *backward]
     time_ns = sum(piece.dur_ns for piece in pieces)
     if facts.part_of_step(time_ns) <= _SHARE.value:
         return
     products = [piece for piece in pieces if _is_product(piece)]
     between_ns = time_ns - sum(piece.dur_ns for piece in products)
-    shapes = merged(
-        ({"scores": inputs.scores(one), "attentions": 1} for one in found), "scores", adding=("attentions",)
+    shapes = merge_rows(
+        ({"scores": inputs.scores(attention), "attentions": 1} for attention in attentions),
+        "scores",
+        adding=("attentions",),
     )
     math = facts.scope.value(facts.to_repeat(_MATH)) / facts.steps
-    calls = f"{len(found)} {plural(len(found), 'call')}"
+    calls = f"{len(attentions)} {plural(len(attentions), 'call')}"
     yield of_time(
         title=f"Attention made of separate kernels takes {facts.amount(time_ns)} in {calls}"
         + (", backward included" if backward else "")
         + f", {ratio_text(between_ns / time_ns)} of it between the products",
         metric="time of attention's products and of all between them, in a typical step",
         time_ns=time_ns,
-        saving_ns=time_ns - inputs.least_ns(products),
+        saving_ns=time_ns - inputs.min_product_ns(products),
         hidden_ns=facts.hidden(launching_ns),
         confidence="high" if all(row["scores"] for row in shapes) else "medium",
         evidence=(*first(shapes, 3), *first(_by_operator(pieces), 8)),
         **sequence.place,
-        advice=_FALLEN_BACK if 2 * math >= len(found) else _FUSED,
+        advice=_FALLEN_BACK if 2 * math >= len(attentions) else _FUSED,
     )
 
 
@@ -128,9 +130,9 @@ class _Inputs:
 
     def __init__(self, facts: Facts, sequence: Sequence) -> None:
         self._limits = facts.limits
-        asked = {piece.input_id for piece in sequence.pieces if _is_softmax(piece) or _is_product(piece)}
+        input_ids = {piece.input_id for piece in sequence.pieces if _is_softmax(piece) or _is_product(piece)}
         self._rows: dict[int, Row] = {}
-        if numbers := sorted(number for number in asked if number is not None):
+        if numbers := sorted(number for number in input_ids if number is not None):
             rows = facts.scope.sql(
                 'SELECT input_id, dims, types, strides, "values" FROM operator_input '
                 "WHERE rank = $rank AND span = $span AND list_contains($numbers, input_id)",
@@ -141,8 +143,8 @@ class _Inputs:
     def shapes(self, piece: Piece) -> list[list[int]]:
         """Shapes of its operator's tensors; empty if they were not recorded."""
         row = self._rows.get(piece.input_id) if piece.input_id is not None else None
-        found = [] if row is None else json.loads(row["dims"])
-        return [shape for shape in found if shape and all(isinstance(size, int) for size in shape)]
+        dims = [] if row is None else json.loads(row["dims"])
+        return [shape for shape in dims if shape and all(isinstance(size, int) for size in shape)]
 
     def scores(self, attention: _Attention) -> str | None:
         """The shape of the softmax, in words."""
@@ -152,15 +154,15 @@ class _Inputs:
 
     def agree(self, before: Piece, softmax: Piece, after: Piece) -> bool:
         """Whether the softmax and the second product take the first product's result."""
-        made, taken, read = (self.shapes(piece) for piece in (before, softmax, after))
-        operands = [shape for shape in made if len(shape) == 3][-2:]
+        product, taken, read = (self.shapes(piece) for piece in (before, softmax, after))
+        operands = [shape for shape in product if len(shape) == 3][-2:]
         if not taken or len(operands) < 2 or not read:
-            return not (taken and made and read)
+            return not (taken and product and read)
         (batch, rows, _), (_, _, columns) = operands
         scores = prod(taken[0])
         return batch * rows * columns == scores and scores in [prod(shape) for shape in read]
 
-    def least_ns(self, products: Iterable[Piece]) -> float:
+    def min_product_ns(self, products: Iterable[Piece]) -> float:
         """Time of the products' operations at the device's peak, if a causal mask leaves half."""
         calls = {piece.operator_id: piece for piece in products}
         return _CAUSAL.value * sum(self._at_peak_ns(piece) for piece in calls.values())
@@ -207,14 +209,14 @@ def _to_product(pieces: list[Piece], place: int, way: int) -> tuple[list[Piece],
     return between, product if len(between) <= _BETWEEN.value else []
 
 
-def _backward(found: list[_Attention], sequence: Sequence) -> list[list[Piece]]:
+def _backward(attentions: list[_Attention], sequence: Sequence) -> list[list[Piece]]:
     """The work of the backward of each attention's operators."""
-    backward: list[list[Piece]] = [[] for _ in found]
-    calls = sorted(one.calls_ns for one in found)
+    backward: list[list[Piece]] = [[] for _ in attentions]
+    calls = sorted(attention.calls_ns for attention in attentions)
     starts = [start for start, _ in calls]
-    own = {id(piece) for one in found for piece in one.pieces}
+    forward = {id(piece) for attention in attentions for piece in attention.pieces}
     for piece in sequence.pieces:
-        if piece.forward_called_ns is None or id(piece) in own or piece.kind == "communication":
+        if piece.forward_called_ns is None or id(piece) in forward or piece.kind == "communication":
             continue
         place = bisect_right(starts, piece.forward_called_ns) - 1
         if place >= 0 and piece.forward_called_ns <= calls[place][1]:
@@ -227,8 +229,8 @@ def _by_operator(pieces: Iterable[Piece]) -> list[Row]:
         {"operator": piece.operator, "direction": piece.direction, "kernels": 1, "time_ns": piece.dur_ns}
         for piece in pieces
     )
-    alike = merged(rows, "operator", "direction", adding=("kernels", "time_ns"))
-    return sorted(alike, key=lambda row: -row["time_ns"])
+    by_operator = merge_rows(rows, "operator", "direction", adding=("kernels", "time_ns"))
+    return sorted(by_operator, key=lambda row: -row["time_ns"])
 
 
 def _is_product(piece: Piece) -> bool:

@@ -48,8 +48,8 @@ def unfused_optimizer(facts: Facts) -> Iterator[Finding]:
     """
     if not facts.has_steps or not facts.enough_work:
         return
-    own = [g for g in facts.groups if g.direction == "optimizer" and g.kind == "computation"]
-    single = [group for group in own if not _over_many(group)]
+    kernels = [g for g in facts.groups if g.direction == "optimizer" and g.kind == "computation"]
+    single = [group for group in kernels if not _over_many(group)]
     stepping = _stepping(facts)
     count = sum(group.count for group in single) / max(1, stepping)
     if not stepping or count < _KERNELS.value:
