@@ -129,15 +129,6 @@ def test_a_broken_store_file_is_an_error_that_names_the_store(make_directory, te
         Store.open(directory)
 
 
-def test_a_cut_parquet_file_is_an_error_that_names_the_store(make_directory):
-    directory = make_directory({"host_event": [EVENT]})
-    (file,) = directory.glob("*/host_event.0.parquet")
-    file.write_bytes(file.read_bytes()[:50])
-    with pytest.raises(StoreError) as caught:
-        Store.open(directory)
-    assert caught.value.slug == "store-damaged"
-
-
 def test_a_store_without_ranks_is_damaged(make_directory):
     directory = make_directory({})
     (directory / "rank=00000" / "rank.0.parquet").unlink()

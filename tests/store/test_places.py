@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> Path:
 
 def is_sound(directory: Path) -> bool:
     with Store.open(directory) as store:
-        store.check_all_files()
+        store.verify_all_files()
     return True
 
 

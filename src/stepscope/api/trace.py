@@ -364,7 +364,7 @@ def open_trace(
     found = [_Kept(kept, one, one) for one in stores for kept in kept_jobs(one)]
     if not files:
         return _of_jobs(found, job, ranks=ranks, steps=steps, strict=strict)
-    from stepscope.store.build import is_kept, open_source, renew_source
+    from stepscope.store.build import is_kept, open_source, rebuild_cached
     from stepscope.store.chosen import ImportOptions
 
     cache = cache and not any(map(is_standard_input, files))
@@ -388,10 +388,10 @@ def open_trace(
         getLogger("stepscope").warning(printable(note))
         made = open_source(files, options, cache=False, progress=progress)
     kept = is_kept(made)
-    renew = partial(renew_source, files, options, progress) if kept else None
+    rebuild = partial(rebuild_cached, files, options, progress) if kept else None
     scratch = None if kept else made
     try:
-        found += [_Kept(kept, made, files[0], renew) for kept in kept_jobs(made, renew=renew)]
+        found += [_Kept(kept, made, files[0], rebuild) for kept in kept_jobs(made)]
         return _of_jobs(found, job, ranks=ranks, steps=steps, strict=strict, scratch=scratch)
     except BaseException:
         if scratch is not None:
@@ -406,10 +406,10 @@ class _Kept:
     job: KeptJob
     directory: Path
     source: Path
-    renew: Callable[[], None] | None = None
+    rebuild: Callable[[], object] | None = None
 
     def open(self) -> Store:
-        return Store.open(self.directory / self.job.folder, renew=self.renew)
+        return Store.open(self.directory / self.job.folder, rebuild=self.rebuild)
 
 
 def _of_jobs(found: Sequence[_Kept], job: str | None, *, scratch: Path | None = None, **narrowed: Any) -> Trace:

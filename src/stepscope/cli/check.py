@@ -35,7 +35,7 @@ def command(sources: tuple[str, ...], job: str | None, reading: dict[str, Any], 
 
     form = chosen_form(given)
     with open_watched(*sources, job=job, **reading) as trace:
-        trace.store.check_all_files()
+        trace.store.verify_all_files()
         answer = ask(invariants, trace.store)
     print_answer(answer, form)
     failed = [row["check"] for row in answer.rows() if row["severity"] == "error"]

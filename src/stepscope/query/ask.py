@@ -56,21 +56,16 @@ def reading(*stores: Store) -> Iterator[None]:
         raise
     except Exception as error:
         duckdb = sys.modules.get("duckdb")  # where it was not imported, its errors cannot occur
-        if duckdb is None or not isinstance(error, duckdb.Error):
-            for store in stores:
-                store.check_rows()
-            raise
-        reason = str(error).splitlines()[0]
-        damaged = isinstance(error, duckdb.IOException) or ".parquet" in reason
-        directories = [store.directory for store in stores if store.directory is not None]
-        if not directories or isinstance(error, duckdb.OutOfMemoryException):
-            raise
-        if not damaged:
-            for store in stores:
-                store.check_rows()
+        if duckdb is not None and isinstance(error, duckdb.OutOfMemoryException):
             raise
         for store in stores:
-            store.check_all_files()
+            store.verify_rows()
+        directories = [store.directory for store in stores if store.directory is not None]
+        if not directories or duckdb is None or not isinstance(error, duckdb.Error):
+            raise
+        reason = str(error).splitlines()[0]
+        if not isinstance(error, duckdb.IOException) and ".parquet" not in reason:
+            raise
         named = [directory for directory in directories if str(directory) in reason]
         raise damaged_store((named or directories)[0], reason) from None
 

@@ -27,10 +27,8 @@ from stepscope.store.copies import as_files
 from stepscope.store.jobs import KeptJob, folders_for, kept_jobs, write_jobs
 from stepscope.store.manifest import (
     STORE_FILE,
-    check_contents,
     given_path,
     is_store,
-    listed_files,
     read_store_file,
     stated_in,
     write_store_file,
@@ -175,16 +173,17 @@ def open_source(
             shutil.rmtree(scratch, ignore_errors=True)
             raise
         return scratch
-    if not (store / STORE_FILE).is_file():
+    if not _is_complete(store):
         with _cache_locked(store) as held:
-            if not (store / STORE_FILE).is_file():
+            if not _is_complete(store):  # no other process made it first
+                if (store / STORE_FILE).exists():
+                    _warn_of_damage(paths)
                 make(store, partial(_build, paths, options, progress), held=held)
                 trim(store.parent, store)
     mark_used(store)
     if options.strict:
-        renew = partial(renew_source, paths, options, progress)
-        for job in kept_jobs(store, renew=renew):
-            with Store.open(store / job.folder, renew=renew) as opened:
+        for job in kept_jobs(store):
+            with Store.open(store / job.folder, rebuild=partial(rebuild_cached, paths, options, progress)) as opened:
                 refuse_damage(opened)
     return store
 
@@ -194,39 +193,40 @@ def is_kept(store: Path) -> bool:
     return store.parent == cache_directory()
 
 
-def renew_source(
+def rebuild_cached(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     options: ImportOptions,
     progress: Progress = SILENT,
 ) -> None:
-    """Makes the cached store of a source again after its files were damaged.
+    """Makes the cached store of a source again, because a file of it is damaged.
 
     Raises:
         SourceError, StoreError: as for `import_source`.
     """
+    paths = _paths(source)
+    store = _place_in_cache(paths, options)
+    if store is not None and (store / STORE_FILE).exists():
+        _warn_of_damage(paths)
+        with contextlib.suppress(OSError):
+            (store / STORE_FILE).unlink()
+    # Damage of the source is refused, if it is, when the store is opened.
+    open_source(paths, replace(options, strict=False), progress=progress)
+
+
+def _warn_of_damage(sources: list[Path]) -> None:
     # Imported here: it is rare.
     from logging import getLogger
 
-    paths = _paths(source)
-    store = _place_in_cache(paths, options)
-    if store is None:  # the source is not cached
-        return
-    with _cache_locked(store) as held:
-        if _is_intact(store):  # another process made it first
-            return
-        getLogger("stepscope").warning(
-            printable(f"stepscope: what was kept of {_named(paths)} is damaged, and is made again")
-        )
-        # Damage of the source is refused, if it is, when the store is opened.
-        make(store, partial(_build, paths, replace(options, strict=False), progress), held=held)
+    getLogger("stepscope").warning(
+        printable(f"stepscope: the cached store of {_named(sources)} is damaged and is made again")
+    )
 
 
-def _is_intact(store: Path) -> bool:
+def _is_complete(store: Path) -> bool:
+    """Whether the `store.json` of a cached store, and of each job in it, is as it was written."""
     try:
         for job in kept_jobs(store):
-            directory = store / job.folder
-            facts = read_store_file(directory)
-            check_contents(directory, listed_files(directory, facts), largest=None)
+            read_store_file(store / job.folder)
     except StoreError:
         return False
     return True

@@ -7,12 +7,11 @@ own, which can be opened by itself, and a `store.json` beside them lists them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from stepscope.base.errors import StoreError
 from stepscope.store.manifest import damaged_store, read_store_file, write_store_file
 
 _UNPLAIN = re.compile(r"[^\w.-]+")
@@ -33,26 +32,12 @@ class KeptJob:
     folder: str = ""
 
 
-def kept_jobs(directory: Path, *, renew: Callable[[], None] | None = None) -> list[KeptJob]:
+def kept_jobs(directory: Path) -> list[KeptJob]:
     """The jobs whose stores are in a directory; a store is one job's.
-
-    Args:
-        directory: a store, or a directory of several.
-        renew: makes it again at the same place; without it, damage is an error.
 
     Raises:
         StoreError: it is not a store, cannot be read, or is of another version.
     """
-    try:
-        return _listed(directory)
-    except StoreError as error:
-        if renew is None or error.slug != "store-damaged":
-            raise
-    renew()
-    return _listed(directory)
-
-
-def _listed(directory: Path) -> list[KeptJob]:
     facts = read_store_file(directory)
     if "jobs" not in facts:
         return [KeptJob(str(facts.get("job") or directory.name))]

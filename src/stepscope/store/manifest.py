@@ -1,9 +1,8 @@
-"""Records the files of a store when it is made, so that damage is noticed before it affects an answer.
+"""The list of a store's files, `store.json`: written last, so that a directory with a valid one is a complete store.
 
-`store.json` is written last. It lists each file with its size and CRC-32, and has a CRC-32 of itself. The folder of a
-rank may have the rows of several ranks, which `store.json` then names (`joined.py`). Sizes are compared when a store is
-opened. Contents are compared when a process first uses a file, which takes 1.5 ms per MiB, so only `stepscope check`
-compares those of large files.
+It has the size and CRC-32 of each file, and a CRC-32 of itself. A file is compared with them when a query first needs
+it. (CRC-32 takes 0.3 ms per MiB, SHA-256 three times that.) The folder of a rank may have the rows of several ranks,
+which `store.json` then names (`joined.py`).
 """
 
 from __future__ import annotations
@@ -33,9 +32,6 @@ KEPT_FILE = "kept.bin"
 UNFINISHED = ".partial-"
 """In the name of a directory in which a store is being made, or was until the import was stopped."""
 
-LARGE_BYTES = 64 << 20
-"""Larger files are not compared when they are first used."""
-
 _FILE = re.compile(r"rank=(\d{1,9})/([a-z_]+)\.(\d{1,9})(?:\.(\d{1,9}))?\.parquet", re.ASCII)
 """Rank, table, span; a long table continues in table.span.1.parquet, and so on."""
 _BEING_MADE = re.compile(_FILE.pattern.removesuffix("parquet") + "(parquet|arrow)", re.ASCII)
@@ -58,9 +54,9 @@ ERRORS = {
     ),
     "store-damaged": (
         "A file of the store is missing, was changed, or was removed while the store was read. Import the "
-        "recording again; damaged stores in the cache are imported again automatically. Sizes are compared "
-        "whenever a store is opened, contents when a question first reads a table. An earlier answer is kept "
-        "in the store and shown again without reading any table. `stepscope check` reads all files."
+        "recording again; damaged stores in the cache are imported again automatically. A file is compared with "
+        "what was written when a question first reads its table; an answer that is stored from an earlier time "
+        "reads none. `stepscope check` reads all files."
     ),
     "store-version": "The store was made by a version of StepScope with other tables. Import the recording again.",
 }
@@ -180,10 +176,10 @@ def read_store_file(directory: Path) -> dict[str, Any]:
 
 
 def listed_files(directory: Path, facts: Mapping[str, Any]) -> list[StoredFile]:
-    """The files of a store, in order of rank and place, after comparing their sizes.
+    """The files of a store, in order of rank and place.
 
     Raises:
-        StoreError: one is missing or has another size.
+        StoreError: a name or a number in the list is impossible.
     """
     files = []
     joined = _joined(directory, facts)
@@ -192,17 +188,8 @@ def listed_files(directory: Path, facts: Mapping[str, Any]) -> list[StoredFile]:
         if found is None or not (isinstance(said, list) and [*map(type, said)] == [int, int]):
             raise damaged_store(directory, f"{STORE_FILE} lists {name!r}")
         rank, table, span, part = found.groups()
-        file = StoredFile(
-            directory / name,
-            int(rank),
-            table,
-            (int(span), int(part or 0)),
-            said[0],
-            said[1],
-            joined.get(int(rank), (int(rank),)),
-        )
-        _check_size(directory, file)
-        files.append(file)
+        place, ranks = (int(span), int(part or 0)), joined.get(int(rank), (int(rank),))
+        files.append(StoredFile(directory / name, int(rank), table, place, said[0], said[1], ranks))
     return sorted(files, key=lambda file: (file.rank, file.place))
 
 
@@ -216,42 +203,23 @@ def _joined(directory: Path, facts: Mapping[str, Any]) -> dict[int, tuple[int, .
     return {group[0]: tuple(group) for group in said}
 
 
-def _check_size(directory: Path, file: StoredFile) -> os.stat_result:
-    name = file.path.relative_to(directory)
-    try:
-        found = file.path.stat()
-    except OSError as error:
-        raise damaged_store(directory, f"{name}: {error.strerror}") from None
-    if not S_ISREG(found.st_mode) or found.st_size != file.size:
-        raise damaged_store(directory, f"{name} has {found.st_size} bytes instead of {file.size}")
-    return found
-
-
-_as_written: set[tuple[StoredFile, int, int, int]] = set()
-"""Files that this process has compared, with their inodes and times."""
-
-
-def check_contents(directory: Path, files: Iterable[StoredFile], *, largest: int | None = LARGE_BYTES) -> None:
-    """Compares files with what was written, each once in this process; skips files larger than `largest`.
+def verify_files(directory: Path, files: Iterable[StoredFile]) -> None:
+    """Compares files with what was written.
 
     Raises:
         StoreError: one is missing or damaged.
     """
     for file in files:
-        if largest is not None and file.size > largest:
-            continue
-        found = _check_size(directory, file)
-        known = (file, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
-        if known in _as_written and largest is not None:
-            continue
+        name = file.path.relative_to(directory)
         try:
+            found = file.path.stat()
+            if not S_ISREG(found.st_mode) or found.st_size != file.size:
+                raise damaged_store(directory, f"{name} has {found.st_size} bytes instead of {file.size}")
             crc32 = _crc32_of(file.path)
         except OSError as error:
-            raise damaged_store(directory, f"{file.path.name}: {error.strerror}") from None
+            raise damaged_store(directory, f"{name}: {error.strerror}") from None
         if crc32 != file.crc32:
-            name = file.path.relative_to(directory)
             raise damaged_store(directory, f"{name} is not as it was written")
-        _as_written.add(known)
 
 
 def damaged_store(directory: Path | None, reason: str) -> StoreError:

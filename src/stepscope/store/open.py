@@ -24,13 +24,12 @@ from stepscope.schema.declare import Role, SchemaTable
 from stepscope.schema.tables import TABLES
 from stepscope.store.interrupt import interruptible
 from stepscope.store.manifest import (
-    LARGE_BYTES,
     StoredFile,
-    check_contents,
     check_directory_name,
     damaged_store,
     listed_files,
     read_store_file,
+    verify_files,
 )
 
 if TYPE_CHECKING:
@@ -81,8 +80,8 @@ class Store:
         self._shown: set[str] = set()
         self._filled: Collection[str] = ()
         self._files: dict[str, dict[int, list[StoredFile]]] = {}
-        self._compared: set[tuple[str, int]] = set()
-        self._renew: Callable[[], None] | None = None
+        self._verified: set[Path] = set()
+        self._rebuild: Callable[[], object] | None = None
         self._shifts: dict[int, int] = {}
         self._drifts: dict[tuple[int, int], int] = {}
         self.directory = directory
@@ -93,7 +92,7 @@ class Store:
         self.kept_steps: tuple[int, ...] | None = None if kept is None else tuple(kept)
 
     @classmethod
-    def open(cls, directory: str | os.PathLike[str], *, renew: Callable[[], None] | None = None) -> Store:
+    def open(cls, directory: str | os.PathLike[str], *, rebuild: Callable[[], object] | None = None) -> Store:
         """Opens a store's directory.
 
         Times of all ranks are shifted to count from the start of the run: those of each rank by how much later it
@@ -101,33 +100,21 @@ class Store:
 
         Args:
             directory: where it is.
-            renew: makes it again, at the same place, from the recording. Called if a file turns out to be
-                damaged, now or when a query first uses it; without it, that is an error.
+            rebuild: makes it again at the same place. Called if a file turns out to be damaged, now or when a query
+                first needs it; without it, that is an error.
 
         Raises:
             StoreError: the directory is not a store, a damaged one, or one of another version.
         """
         path = Path(directory).resolve()
-        try:
-            store = cls._opened(path)
-            store._renew = renew
-        except StoreError as error:
-            if renew is None or error.slug != "store-damaged":
-                raise
-            renew()
-            store = cls._opened(path)
-        return store
-
-    @classmethod
-    def _opened(cls, path: Path) -> Store:
         check_directory_name(path)
-        facts = read_store_file(path)
-        store = cls(directory=path, facts=facts)
-        store._filled = store._files = _by_table(listed_files(path, facts))
+        store = cls(directory=path, facts=read_store_file(path))
+        store._rebuild = rebuild
+        store._filled = store._files = _by_table(listed_files(path, store.facts))
         if "rank" not in store._files:
             raise damaged_store(path, "it has no rank")
         store.ranks = tuple(sorted(store._files["rank"]))
-        store._check(["rank"])
+        store._verify_tables(["rank"])
         return store
 
     @property
@@ -239,79 +226,77 @@ class Store:
         Raises:
             StoreError: one is damaged after all.
         """
-        check_contents(path, _by_path(self._files).values())  # it names the file
+        self.verify_all_files()  # names the file
         return damaged_store(path, (str(error) or "no memory").splitlines()[0])
 
     def check_files(self, text: str, ranks: Iterable[int] | None = None) -> None:
-        """Prepares the tables that a query names: views of them, each on its first use, whose files are compared with
-        what was written. Whoever runs a query on their own cursor calls it before.
+        """Prepares the tables that a query names, each on its first use: compares their files with what was written,
+        and makes views of them. Whoever runs a query on their own cursor calls it before.
 
         Raises:
             StoreError: a file is missing or damaged.
         """
         named = {name.lower() for name in _TABLE_NAMES.findall(text)}
-        self._check(named, ranks)
+        self._verify_tables(named, ranks)
         self.show_tables(named)
 
-    def _check(self, tables: Iterable[str], ranks: Iterable[int] | None = None) -> None:
-        if self.directory is None:
-            return
+    def _verify_tables(self, tables: Iterable[str], ranks: Iterable[int] | None = None) -> None:
+        by_ranks = [self._files.get(name, {}) for name in tables]
         chosen = self.ranks if ranks is None else tuple(ranks)
-        new = {(name, rank) for name in tables for rank in chosen} - self._compared
-        files = (file for name, rank in new for file in self._files.get(name, {}).get(rank, ()))
-        self._compare(self.directory, list(dict.fromkeys(files)), LARGE_BYTES)
-        self._compared |= new
+        files = {file.path: file for by_rank in by_ranks for rank in chosen for file in by_rank.get(rank, ())}
+        self._verify(file for path, file in files.items() if path not in self._verified)
 
-    def check_all_files(self, ranks: Iterable[int] | None = None) -> None:
-        """Compares every file of these ranks (all by default) with what was written, however large.
+    def verify_all_files(self, ranks: Iterable[int] | None = None) -> None:
+        """Compares every file of these ranks (all by default) with what was written.
 
         Raises:
             StoreError: one is missing or damaged.
         """
-        if self.directory is not None:
-            chosen = self.ranks if ranks is None else tuple(ranks)
-            files = [file for file in _by_path(self._files).values() if set(chosen).intersection(file.ranks)]
-            self._compare(self.directory, files, None)
+        chosen = set(self.ranks if ranks is None else ranks)
+        self._verify(file for file in _by_path(self._files).values() if chosen.intersection(file.ranks))
 
-    def check_rows(self) -> None:
-        """Looks for rows that the schema does not allow; to be called after a query has failed.
+    def _verify(self, some: Iterable[StoredFile]) -> None:
+        files = list(some)
+        if self.directory is None or not files:
+            return
+        try:
+            verify_files(self.directory, files)
+        except StoreError:
+            if self._rebuild is None:
+                raise
+            rebuild, self._rebuild = self._rebuild, None
+            rebuild()
+            # The tables are views of files with the same names, so nothing else changes.
+            self.facts = read_store_file(self.directory)
+            self._filled = self._files = _by_table(listed_files(self.directory, self.facts))
+            self._verified.clear()
+            by_path = _by_path(self._files)
+            verify_files(self.directory, [by_path.get(file.path, file) for file in files])
+        self._verified.update(file.path for file in files)
+
+    def verify_rows(self) -> None:
+        """Compares all files with what was written, and their rows with the schema; for a query that failed.
 
         Raises:
-            StoreError: there are some.
+            StoreError: a file is damaged, or has rows that the schema does not allow.
         """
         if self.directory is None:
             return
         import duckdb
 
-        from stepscope.store.soundness import unsound  # imported here: it is rare
+        from stepscope.store.schema_violation import schema_violation  # imported here: it is rare
 
-        paths: dict[str, Iterable[str]] = {
+        self.verify_all_files()
+        paths = {
             name: _paths(file for of_rank in by_rank.values() for file in of_rank)
             for name, by_rank in self._files.items()
         }
         try:
-            found = unsound(paths, lambda query: self._connection.execute(query).fetchall())
+            violation = schema_violation(paths, lambda query: self._connection.execute(query).fetchall())
         except duckdb.Error as error:
-            found = str(error).splitlines()[0]
-        if found:
-            raise damaged_store(self.directory, found)
-
-    def _compare(self, directory: Path, files: list[StoredFile], largest: int | None) -> None:
-        try:
-            check_contents(directory, files, largest=largest)
-        except StoreError:
-            renew, self._renew = self._renew, None
-            if renew is None:
-                raise
-            renew()
-            # The tables are views of files with the same names, so nothing else changes.
-            self.facts = read_store_file(directory)
-            again = _by_table(listed_files(directory, self.facts))
-            if _by_path(again).keys() != _by_path(self._files).keys():
-                raise damaged_store(directory, "it was made again meanwhile") from None
-            self._files = again
-            asked = [_by_path(again)[file.path] for file in files]
-            check_contents(directory, asked, largest=largest)
+            violation = str(error).splitlines()[0]
+        if violation:
+            raise damaged_store(self.directory, violation)
 
     @property
     def skipped(self) -> list[tuple[str, str]]:
@@ -461,7 +446,7 @@ class Store:
             rank: (offset or 0) if start is None else starts[rank] - first for rank, start, offset, _ in rows
         }
         if any(drift for _, _, _, drift in rows):
-            self._check(["source"])
+            self._verify_tables(["source"])
             read = self._read_early(connection, "source", "rank, span, drift_ns")
             self._drifts = {(rank, span): ns for rank, span, ns in read if ns}
 

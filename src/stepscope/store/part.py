@@ -70,7 +70,7 @@ def write_part(
             slug="output-exists",
         )
     chosen = store.ranks if ranks is None else check_known(ranks, store.ranks, "rank", of=str(origin))
-    store.check_all_files(chosen)
+    store.verify_all_files(chosen)
     kept = store.kept_steps if steps is None else tuple(sorted(set(steps)))
     facts = {name: value for name, value in store.facts.items() if name not in _OF_FILES}
     facts["ranks"] = list(chosen)

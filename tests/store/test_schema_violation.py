@@ -48,7 +48,7 @@ def crafted(tmp_path):
 def test_rows_that_the_schema_does_not_allow_are_a_damaged_store(crafted, table, column, value, said):
     directory = crafted(table, column, value)
     with pytest.raises(StoreError) as error, Store.open(directory) as store:
-        store.check_rows()
+        store.verify_rows()
     assert error.value.slug == "store-damaged"
     assert said in error.value.message or table == "rank"
 
@@ -65,4 +65,4 @@ def test_a_sound_store_is_told_from_a_defect(tmp_path):
     given_back = {"memory_event": [{"time_ns": 5, "device_kind": "cuda", "bytes": -512}]}
     directory = write_directory(tmp_path / "store", ROWS | given_back)
     with Store.open(directory) as store:
-        store.check_rows()
+        store.verify_rows()
