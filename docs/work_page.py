@@ -13,7 +13,7 @@ from stepscope.costs.hardware import builtin
 def work_page() -> str:
     parts = [
         "# What work is counted, and what devices can do\n",
-        "`roofline`, `efficiency` and `priorities` compare the work of operators with the limits of "
+        "`roofline` and `efficiency` compare the work of operators with the limits of "
         "devices. Both are data: formulas over an operator's recorded inputs, and rows of data "
         "sheets. An operator without a formula, or with too little recorded, has no number.\n",
         inspect.cleandoc(import_module("stepscope.costs.work").__doc__ or "") + "\n",

@@ -57,7 +57,7 @@ trace = stepscope.open(RECORDING, cache=False)""",
     "## Each step, each kernel",
     "trace.steps()",
     "trace.kernels(top=10)",
-    "## As a chart\n\nThe picture of the question where it has one (`roofline`, `rank_map`), else bars of its shares.",
+    "## As a chart\n\nThe picture of the question where it has one (`roofline`, `rank_overview` with a measure), else bars of its shares.",
     "stepscope.chart(trace.kernels())",
     "## As data\n\nTimes are integers in nanoseconds; what was not measured is `None`, never 0.",
     """\

@@ -28,7 +28,7 @@ def test_bubbles_of_even_stages_are_those_of_the_formula(
     with stepscope.open(tmp_path / "job") as trace:
         # The first step lacks what the last stages wait for at the end of a step before.
         answer = trace.ask("rank-overview", step=[1, 2])
-        by_step = trace.ask("rank-map", measure="bubble", step=[1, 2]).rows()
+        by_step = trace.ask("rank-overview", measure="bubble", step=[1, 2]).rows()
     expected = (stages - 1) / (batches + stages - 1)
     rows = answer.rows()
     assert [row["stage"] for row in rows] == [rank // 2 for rank in range(2 * stages)]
@@ -43,7 +43,7 @@ def test_a_job_without_a_pipeline_has_no_bubbles(tmp_path: Path) -> None:
     simulate(Job(ranks=2, steps=2)).write(tmp_path / "job")
     with stepscope.open(tmp_path / "job") as trace:
         (row, _) = trace.ask("rank-overview").rows()
-        assert "No pipeline is recognised" in trace.ask("rank-map", measure="bubble").note
+        assert "No pipeline is recognised" in trace.ask("rank-overview", measure="bubble").note
     assert (row["stage"], row["bubble_ns"], row["bubble_ratio"]) == (None, None, None)
 
 

@@ -16,8 +16,8 @@ def test_an_unknown_name_gets_the_nearest():
 @pytest.mark.parametrize(
     ("typed", "near"),
     [
-        ("kernel", ["kernels", "short-kernels"]),
-        ("KERNELS", ["kernels", "short-kernels"]),
+        ("kernel", ["kernels", "gpu-kernels"]),
+        ("KERNELS", ["kernels", "gpu-kernels"]),
         ("step", ["steps"]),
         ("s", []),
         ("", []),
@@ -25,7 +25,7 @@ def test_an_unknown_name_gets_the_nearest():
     ],
 )
 def test_what_is_near_is_spelled_alike_or_contains_it(typed, near):
-    assert nearest(typed, ["steps", "short-kernels", "kernels", "memory"]) == near
+    assert nearest(typed, ["steps", "gpu-kernels", "kernels", "memory"]) == near
 
 
 def test_a_hint_never_calls_near_what_is_not():

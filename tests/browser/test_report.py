@@ -177,7 +177,7 @@ def test_a_server_says_what_is_unknown(show: Any) -> None:
 @pytest.mark.parametrize("show", ["server"], indirect=True)
 def test_a_server_is_asked_with_any_parameter(show: Any) -> None:
     report = show("training", training())
-    page = report.show("short-kernels")
+    page = report.show("launches")
     (name, *_) = [one for one in page.locator(".typed input").all() if one.is_visible()]
     name.fill("1")
     name.press("Enter")
@@ -255,7 +255,7 @@ def test_ranks_stand_side_by_side_and_on_a_map(show: Any) -> None:
     page.keyboard.press("End")
     assert page.locator(".told").inner_text().startswith("rank 3: ")
     assert page.locator(".columns-chart g.at").count() == 1
-    page = report.show("rank-map?measure=idle")
+    page = report.show("rank-overview?measure=idle")
     assert page.locator(".heat-map .cell").count() == 4 * 3
     page.locator(".walk [role=img]").focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowUp"):

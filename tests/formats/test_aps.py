@@ -105,8 +105,8 @@ def test_a_real_summary_is_read_in_full(shared_traces):
     lines = [one for one in file.read_text().splitlines() if not one.startswith(("|", "Graphical"))]
     valued = [one for one in lines if ":" in one and one.partition(":")[2].strip()]
     with stepscope.open(file) as trace:
-        listed = trace.ask("host-metrics")
-        page = {row["metric"]: row for row in trace.ask("snapshot")}
+        listed = trace.ask("host-metrics", by="metric")
+        page = {row["metric"]: row for row in trace.ask("host-metrics")}
     assert len(listed) == len(valued) + 1  # and what it says of the run
     by_name = {row["metric"]: row for row in listed}
     for one in valued:

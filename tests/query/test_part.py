@@ -92,11 +92,11 @@ def test_a_pattern_that_names_nothing_is_refused(pattern):
 
 ABOUT = {
     "events": {
-        "operators", "kernels", "modules", "copies", "launches", "classes", "roofline", "tensor-cores",
-        "priorities", "prof", "annotations", "short-kernels", "synchronizations",
+        "operators", "kernels", "modules", "copies", "classes", "roofline", "tensor-cores",
+        "prof", "annotations", "synchronizations",
         "gpu-summary", "api-summary", "gpu-trace",
     },
-    "time": {"steps", "device-time", "idle", "queue", "utilization", "counters", "device-metrics"},
+    "time": {"steps", "device-time", "idle", "utilization", "counters"},
     "recording": {"summary", "findings", "phases", "inline", "checks", "sources", "scaling", "metrics", "metrics-diff"},
 }  # fmt: skip
 """What each question's answer is about, written down apart from the declarations."""
@@ -109,6 +109,9 @@ def test_each_question_says_what_it_is_about():
             assert question.about == listed.get(question.name, question.about), question.name
     forms = find("durations").parameters[0].choices
     assert find("durations").about == dict.fromkeys(forms, "events") | {"step": "recording"}
+    assert find("launches").about == dict.fromkeys(("kernel", "call", "rank"), "events") | dict.fromkeys(
+        ("stream", "step", "time"), "time"
+    )
     assert find("efficiency").about == {"step": "time", "module": "events"}
     assert set(find("diff").about) == {None, *find("diff").parameters[0].choices}
 

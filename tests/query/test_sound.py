@@ -44,8 +44,8 @@ def test_a_row_that_names_its_rank_shows_it_as_recorded(store: Store) -> None:
     table = ask(find("communication"), store, by="rank")
     assert table["calls"] == [2, 2, 2, 1]
     assert [one["explanation"] for one in table.checks] == ["it is cut off."]
-    for name in ("rank-map", "steps"):
-        rows = ask(find(name), store).rows()
+    for name, asked in (("rank-overview", {"measure": "step"}), ("steps", {})):
+        rows = ask(find(name), store, **asked).rows()
         assert {one["rank"] for one in rows if not one["counted"]} == {3}
 
 

@@ -28,19 +28,20 @@ ROWS = {"counter": SAMPLES, "step": STEPS}
 
 def test_each_metric_of_a_known_kind_is_a_row(diff):
     diff(
-        "device-metrics",
+        "counters",
         ROWS,
         """
         rank,device,metric,unit,samples,mean,min,max
         0,0,dram_read,%,1,4.0,4.0,4.0
         0,0,sm_active,%,6,32.5,0.0,90.0
         """,
+        by="metric",
     )
 
 
 def test_a_sample_is_in_the_step_in_which_it_was_taken(diff):
     diff(
-        "device-metrics",
+        "counters",
         ROWS,
         """
         step,start_ns,window_ns,metric,samples,mean
@@ -54,13 +55,13 @@ def test_a_sample_is_in_the_step_in_which_it_was_taken(diff):
 
 def test_chosen_steps_are_one_window(diff):
     expected = "metric,samples,mean\nsm_active,2,80.0"
-    diff("device-metrics", ROWS, expected, steps=[2])
+    diff("counters", ROWS, expected, by="metric", steps=[2])
 
 
 def test_pieces_of_time_are_as_in_utilization(diff):
     rows = [sample(1000 * n, float(n)) for n in range(250)]
     diff(
-        "device-metrics",
+        "counters",
         {"counter": rows},
         "start_ns,window_ns,samples,mean\n0,10000,10,4.5\n10000,10000,10,14.5",
         by="time",
@@ -70,7 +71,7 @@ def test_pieces_of_time_are_as_in_utilization(diff):
 
 def test_the_last_piece_takes_what_remains(answer):
     rows = [sample(1000 * n, 1.0) for n in range(206)]
-    pieces = answer("device-metrics", {"counter": rows}, by="time").rows()
+    pieces = answer("counters", {"counter": rows}, by="time").rows()
     assert len(pieces) == 20
     assert (pieces[-1]["start_ns"], pieces[-1]["window_ns"]) == (190_000, 15_001)
     assert sum(piece["samples"] for piece in pieces) == 206
@@ -84,25 +85,26 @@ def test_parts_of_a_link_add_up_at_each_moment(diff):
         sample(0, 7.0, "nvlink_send", pid="1"),
     ]
     diff(
-        "device-metrics",
+        "counters",
         {"counter": rows},
         """
         device,metric,samples,mean,max
         0,nvlink_send,2,5.0,8.0
         1,nvlink_send,1,7.0,7.0
         """,
+        by="metric",
     )
 
 
 def test_a_window_takes_the_samples_in_it(diff):
     expected = "metric,samples,mean\nsm_active,2,80.0"
     running = {"host_event": [{"name": "aten::mm", "dur_ns": 3000}]}
-    diff("device-metrics", ROWS | running, expected, part=Part(window=(600, 2500)))
+    diff("counters", ROWS | running, expected, by="metric", part=Part(window=(600, 2500)))
 
 
 def test_nothing_sampled_says_how_to_sample(answer):
     for by in ("metric", "step", "time"):
-        table = answer("device-metrics", {"step": STEPS}, by=by)
+        table = answer("counters", {"step": STEPS}, by=by)
         assert len(table) == 0
         assert "--gpu-metrics-devices" in table.note
 
@@ -118,5 +120,5 @@ def test_samples_of_kineto_are_told_by_kind(tmp_path):
     file = tmp_path / "trace.json"
     file.write_text(json.dumps({"traceEvents": events}))
     with stepscope.open(file, cache=False) as trace:
-        (row,) = trace.device_metrics().rows()
+        (row,) = trace.counters(by="metric").rows()
     assert (row["metric"], row["samples"], row["mean"]) == ("sm_active", 2, 50.0)

@@ -97,10 +97,10 @@ def test_conventions_and_the_source_of_limits_are_told_beside_the_numbers(answer
 
 def test_where_inputs_were_not_recorded_it_is_said_how_much_that_is(answer):
     rows = product(4000, step=7) | STEP
-    for question in ("efficiency", "roofline", "priorities"):
+    for question in ("efficiency", "roofline"):
         assert "were not recorded" not in answer(question, rows).note
     rows["operator_input"] = []
-    for question in ("efficiency", "roofline", "priorities"):
+    for question in ("efficiency", "roofline"):
         assert answer(question, rows).note.startswith(
             "Of operators with 100.0 % of the device time the inputs were not recorded, so that their work is not counted: "
             "record them with record_shapes=True."

@@ -142,7 +142,7 @@ def rows_of(store, question: str, key: str, name: str, part: Part | None = None,
         ("roofline", "name", GEMM, {"by": "kernel"}),
         ("roofline", "name", "aten::addmm", {}),
         ("tensor-cores", "kernel", GEMM, {"by": "kernel"}),
-        ("priorities", "kernel", GEMM, {}),
+        ("roofline", "name", GEMM, {"by": "priority"}),
         ("copies", "direction", "HtoD", {}),
     ],
 )

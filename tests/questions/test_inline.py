@@ -85,7 +85,7 @@ def test_a_command_that_records_again_names_the_script_that_was_recorded(answer,
     empty = answer("hotspots", {"phase_step": [step], "source": [source]})
     assert f"stepscope record --sample -- {named}, or" in empty.note
     stalled = {"kind": "cpu_utilization", "report": "stepscope", "metric": "m", "unit": "%", "value": 1.0}
-    (row,) = answer("snapshot", {"source": [source], "host_metric": [stalled]}).rows()
+    (row,) = answer("host-metrics", {"source": [source], "host_metric": [stalled]}).rows()
     assert row["next"].endswith(f"stepscope record --sample -- {named}")
 
 

@@ -22,24 +22,22 @@ RESTS_ON = {
     "gpu-summary gpu-trace kernels copies synchronizations": SUMS,
     "api-summary hotspots": "host-times",
     "operators modules": "host-times device-work device-times stream-order launches replayed-operators",
-    "short-kernels classes roofline tensor-cores priorities": f"{SUMS} launches replayed-operators",
+    "classes roofline tensor-cores": f"{SUMS} launches replayed-operators",
     "call-tree annotations": "host-times device-work device-times stream-order launches",
     "launches": "host-times devices device-work device-times launches own-launches clocks",
     "idle": f"{SUMS} host-times launches own-launches clocks",
-    "queue": "devices device-work device-times launches own-launches clocks steps",
     "critical-path what-if": "host-times device-work device-times launches own-launches clocks steps across-ranks",
     "utilization": "devices device-work device-times steps",
-    "rank-overview rank-map": "devices device-work device-times kernel-names clocks steps across-ranks",
+    "rank-overview": "devices device-work device-times kernel-names clocks steps across-ranks",
     "stragglers": "host-times devices device-work device-times kernel-names clocks steps across-ranks",
     "drift durations": "host-times devices device-work device-times steps",
     "communication": "devices device-work device-times kernel-names clocks across-ranks",
     "all-to-all": "device-work kernel-names",
     "efficiency": f"{SUMS} launches replayed-operators clocks steps",
     "prof": "devices device-work device-times launches replayed-operators",
-    "device-metrics": "steps",
     "memory memory-curve allocations": "memory steps",
     # What checks find wrong is events, and these figures come from none.
-    "onednn snapshot host-metrics counters metrics inline phases throughput checks sources": "",
+    "onednn host-metrics counters metrics inline phases throughput checks sources": "",
 }
 """What should be marked, written down apart from the declarations."""
 

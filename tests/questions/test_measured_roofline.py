@@ -83,9 +83,9 @@ def test_without_counters_the_note_says_how_to_get_some(answer):
 def test_priorities_say_what_counters_show_where_no_limit_is_known(answer):
     rows = calls([("my::own", [[4]], ["float"], 300, {"name": OWN}), (*MM, 100, {"name": SGEMM})])
     found = counters(OWN, compute_throughput=20.0, dram_throughput=75.0, achieved_occupancy=40.0)
-    first, second = answer("priorities", rows | {"device": [V100]} | found).rows()
-    chosen = ("kernel", "basis", "limiter", "limiter_ratio", "occupancy_ratio")
-    if first["kernel"] != OWN:
+    first, second = answer("roofline", rows | {"device": [V100]} | found, by="priority").rows()
+    chosen = ("name", "basis", "limiter", "limiter_ratio", "occupancy_ratio")
+    if first["name"] != OWN:
         first, second = second, first
     assert [first[name] for name in chosen] == [OWN, "counters", "DRAM", 0.75, 0.4]
     assert second["basis"] == "limit"

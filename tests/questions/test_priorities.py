@@ -13,12 +13,12 @@ def test_kernels_are_ranked_by_what_could_go(answer):
             ("my::own", [[4]], ["float"], 90_000, {"name": "Memcpy HtoD", "kind": "copy"}),
         ]
     )  # fmt: skip
-    product, half, unknown = answer("priorities", rows).rows()
+    product, half, unknown = answer("roofline", rows, by="priority").rows()
     assert product["priority"] == 100
     assert (product["basis"], product["saving_ns"]) == ("limit", 10_000 - round(IDEAL_NS))
     assert product["attainable_ratio"] == pytest.approx(IDEAL_NS / 10_000)
     assert product["occupancy_ratio"] == pytest.approx(0.9)
-    assert (half["kernel"], half["basis"], half["saving_ns"]) == ("half_full", "occupancy", None)
+    assert (half["name"], half["basis"], half["saving_ns"]) == ("half_full", "occupancy", None)
     assert half["priority"] == pytest.approx(100 * 5000 / (10_000 - IDEAL_NS))
     assert (unknown["basis"], unknown["occupancy_ratio"]) == ("time", None)
     assert unknown["priority"] == pytest.approx(100 * 3000 / (10_000 - IDEAL_NS))
@@ -26,7 +26,7 @@ def test_kernels_are_ranked_by_what_could_go(answer):
 
 def test_a_kernel_at_its_limit_has_nothing_to_gain(answer):
     rows = calls([("aten::mm", [[1024, 1024]] * 2, ["c10::BFloat16"] * 2, 100, {})])
-    (row,) = answer("priorities", rows).rows()
+    (row,) = answer("roofline", rows, by="priority").rows()
     assert (row["priority"], row["saving_ns"], row["attainable_ratio"]) == (0, 0, 1.0)
 
 
@@ -37,10 +37,10 @@ def test_a_full_device_is_no_proof_that_a_kernel_is_at_its_limit(answer):
             ("my::own", [[4]], ["float"], 10_000, {"name": "untold"}),
         ]
     )
-    for row in answer("priorities", rows).rows():
+    for row in answer("roofline", rows, by="priority").rows():
         assert (row["priority"], row["basis"]) == (100, "time")
 
 
 def test_without_device_work_it_is_said_how_to_record_some(answer):
-    for question in ("priorities", "efficiency"):
+    for question in ("roofline", "efficiency"):
         assert answer(question, {}).note.startswith("The recording has no device events. Record")

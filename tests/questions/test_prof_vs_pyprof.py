@@ -181,7 +181,7 @@ def test_what_pyprof_cannot_see_in_the_backward_is_derived(ours):
     [
         "summary", "steps", "device-time", "operators", "kernels", "modules", "copies", "launches",
         "idle", "utilization", "annotations", "checks", "sources", "classes", "roofline",
-        "efficiency", "tensor-cores", "priorities",
+        "efficiency", "tensor-cores",
     ],
 )  # fmt: skip
 def test_every_other_question_answers_what_the_database_can(trace, name):

@@ -41,7 +41,7 @@ def test_work_is_queued_from_its_launch_until_it_starts(diff: Any) -> None:
         step=[{"end_ns": 100}],
     )
     diff(
-        "queue",
+        "launches",
         rows,
         f"""
         {QUEUE}
@@ -49,6 +49,7 @@ def test_work_is_queued_from_its_launch_until_it_starts(diff: Any) -> None:
         7,100,3,0.7,2,60,20,20,0.4
         8,100,1,0.2,1,20,5,75,0.8
         """,
+        by="stream",
     )
 
 
@@ -63,14 +64,14 @@ def test_each_step_is_a_window(diff: Any) -> None:
         1,7,0,50,0,1,50,0,0
         2,7,50,50,2,2,40,10,0
         """
-    diff("queue", rows, expected, by="step")
-    diff("queue", rows, "stream,window_ns,started,queued_ns\n,50,2,40\n7,50,2,40", steps=[2])
+    diff("launches", rows, expected, by="step")
+    diff("launches", rows, "stream,window_ns,started,queued_ns\n,50,2,40\n7,50,2,40", steps=[2], by="stream")
 
 
 def test_pieces_of_time_follow_the_queue(diff: Any) -> None:
     rows = recording((2, 1_500, 1_000, 7), step=[{"end_ns": 2_500}])
     diff(
-        "queue",
+        "launches",
         rows,
         """
         stream,start_ns,window_ns,mean_queued,starved_ns
@@ -86,7 +87,7 @@ def test_pieces_of_time_follow_the_queue(diff: Any) -> None:
 def test_nothing_is_said_of_a_queue_whose_launches_are_not_known(diff: Any) -> None:
     rows = recording((None, 10, 30, 7), (0, 50, 10, 8), step=[{"end_ns": 100}])
     diff(
-        "queue",
+        "launches",
         rows,
         """
         stream,started,unlinked,mean_queued,queued_ns,running_ns,starved_ns,empty_ratio
@@ -94,12 +95,13 @@ def test_nothing_is_said_of_a_queue_whose_launches_are_not_known(diff: Any) -> N
         7,1,1,,,,,
         8,1,0,0.5,50,10,40,0.5
         """,
+        by="stream",
     )
 
 
 def test_work_that_starts_before_its_launch_was_never_queued(diff: Any) -> None:
     rows = recording((60, 50, 10, 7), step=[{"end_ns": 100}])
-    diff("queue", rows, "stream,max_queued,queued_ns,running_ns\n,0,0,10\n7,0,0,10")
+    diff("launches", rows, "stream,max_queued,queued_ns,running_ns\n,0,0,10\n7,0,0,10", by="stream")
 
 
 def test_a_first_launch_that_takes_seconds_is_no_queueing(diff: Any) -> None:
@@ -108,7 +110,7 @@ def test_a_first_launch_that_takes_seconds_is_no_queueing(diff: Any) -> None:
         "device_event": [{"start_ns": 2_010, "dur_ns": 30, "launch_id": 0}],
         "step": [{"end_ns": 2_100}],
     }
-    diff("queue", rows, "stream,queued_ns,running_ns,starved_ns\n,10,30,2060\n0,10,30,2060")
+    diff("launches", rows, "stream,queued_ns,running_ns,starved_ns\n,10,30,2060\n0,10,30,2060", by="stream")
 
 
 def test_work_that_starts_during_its_call_and_a_copy_that_its_call_waits_for(diff: Any) -> None:
@@ -123,7 +125,7 @@ def test_work_that_starts_during_its_call_and_a_copy_that_its_call_waits_for(dif
         ],
         "step": [{"end_ns": 100}],
     }
-    diff("queue", rows, "stream,max_queued,queued_ns,starved_ns\n,1,20,40\n0,1,20,40")
+    diff("launches", rows, "stream,max_queued,queued_ns,starved_ns\n,1,20,40\n0,1,20,40", by="stream")
 
 
 def test_a_queue_at_its_limit_is_blocked_and_a_graph_is_one_launch(diff: Any) -> None:
@@ -142,8 +144,8 @@ def test_a_queue_at_its_limit_is_blocked_and_a_graph_is_one_launch(diff: Any) ->
         7,2,2,18
         8,3,2,12
         """
-    diff("queue", rows, expected, limit=2)
-    diff("queue", rows, "stream,blocked_ns\n,0\n7,0\n8,0")
+    diff("launches", rows, expected, limit=2, by="stream")
+    diff("launches", rows, "stream,blocked_ns\n,0\n7,0\n8,0", by="stream")
 
 
 WORK = st.lists(
@@ -160,11 +162,11 @@ def test_it_is_what_counting_at_every_nanosecond_gives(work: list[Any], first: i
     steps = [{"step": n + 1, "start_ns": edges[n], "end_ns": edges[n + 1]} for n in (0, 1)]
     with Store.from_rows(recording(*work, step=steps)) as store:
         answers = {
-            None: ask(find("queue"), store).rows(),
-            1: ask(find("queue"), store, steps=[1]).rows(),
-            2: ask(find("queue"), store, steps=[2]).rows(),
+            None: ask(find("launches"), store, by="stream").rows(),
+            1: ask(find("launches"), store, by="stream", steps=[1]).rows(),
+            2: ask(find("launches"), store, by="stream", steps=[2]).rows(),
         }
-        by_step = ask(find("queue"), store, by="step").rows()
+        by_step = ask(find("launches"), store, by="step").rows()
     for step, rows in answers.items():
         at_times = range(edges[0 if step is None else step - 1], edges[step or 2])
         for row in rows:
@@ -193,7 +195,7 @@ def test_it_is_what_counting_at_every_nanosecond_gives(work: list[Any], first: i
 def test_parts_and_streams_of_real_traces_add_up(shared_traces: Any, trace: str) -> None:
     with stepscope.open(shared_traces / "kineto" / trace) as opened:
         for by in ("stream", "step", "time"):
-            rows = opened.ask("queue", by=by).rows()
+            rows = opened.ask("launches", by=by).rows()
             for row in rows:
                 if row["queued_ns"] is not None:
                     parts = row["queued_ns"] + row["running_ns"] + row["starved_ns"]

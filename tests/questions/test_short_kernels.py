@@ -25,25 +25,26 @@ ROWS = {
 
 def test_kernels_below_ten_microseconds_by_name_and_operator(diff: Any) -> None:
     diff(
-        "short-kernels",
+        "kernels",
         ROWS,
         """
         name,operator,count,count_ratio,total_ns,share_ratio,mean_ns,min_ns,max_ns
         add,aten::add,2,0.4,6000,0.06,3000.0,2000,4000
         add,(no operator),1,0.2,9999,0.09999,9999.0,9999,9999
         """,
+        by="short",
     )
 
 
 def test_where_all_kernels_are_long_it_says_so() -> None:
     with Store.from_rows({"device_event": ROWS["device_event"][3:]}) as store:
-        assert ask(find("short-kernels"), store).note == "None of 2 kernels runs for less than 10.00 µs."
-        assert ask(find("short-kernels"), store, below_ns=20_000).note == ""
+        assert ask(find("kernels"), store, by="short").note == "None of 2 kernels runs for less than 10.00 µs."
+        assert ask(find("kernels"), store, by="short", below_ns=20_000).note == ""
 
 
 def test_the_histogram_has_empty_bins_too(diff: Any) -> None:
     diff(
-        "short-kernels",
+        "kernels",
         ROWS,
         """
         from_ns,to_ns,count,count_ratio,total_ns,share_ratio
@@ -62,7 +63,7 @@ def test_the_histogram_has_empty_bins_too(diff: Any) -> None:
 def test_bins_hold_each_short_kernel_once(durations: list[int], below: int, bins: int) -> None:
     rows = {"device_event": [{"name": "k", "dur_ns": one} for one in durations]}
     with Store.from_rows(rows) as store:
-        found = ask(find("short-kernels"), store, by="histogram", below_ns=below, bins=bins).rows()
+        found = ask(find("kernels"), store, by="histogram", below_ns=below, bins=bins).rows()
     short = [one for one in durations if one < below]
     assert sum(row["count"] for row in found) == len(short)
     assert sum(row["total_ns"] for row in found) == sum(short)

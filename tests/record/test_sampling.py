@@ -74,7 +74,7 @@ def test_the_function_that_was_made_hot_is_the_hottest(tmp_path):
     assert samples.name.endswith(".rank0.speedscope.json")
     with stepscope.open(tmp_path / "out") as trace:
         rows = trace.ask("hotspots").rows()
-        page = {row["metric"]: row["value"] for row in trace.ask("snapshot")}
+        page = {row["metric"]: row["value"] for row in trace.ask("host-metrics")}
     assert rows[0]["function"] == "made_hot"
     assert rows[0]["self_ratio"] > 0.5
     assert not any("as_main.py" in (row["file"] or "") for row in rows)

@@ -14,7 +14,7 @@ from stepscope.questions import every, find
 from stepscope.report import page_data as made
 from stepscope.report.diff_text import verdict_sentence
 from stepscope.report.page import page
-from stepscope.report.page_data import Form, Shown, forms, holds, key, page_data, reply
+from stepscope.report.page_data import Form, Shown, forms, key, page_data, reply
 from stepscope.store.open import Store
 
 ROWS = {
@@ -60,13 +60,6 @@ def test_every_question_of_one_recording_is_in_it_as_its_json_has_it(shown, monk
     assert [d["name"] for d in data["declarations"]] == [q.name for q in every()]
 
 
-def test_what_a_recording_holds_tells_counters_of_a_known_kind_apart():
-    for kind in ("sm_active", None):
-        counter = {"track": "gpu", "series": "a", "time_ns": 1, "value": 2.0, "kind": kind}
-        with Store.from_rows({"counter": [counter]}) as store, Scope(store) as scope:
-            assert ("counter kind" in holds(scope)) == (kind is not None)
-
-
 def test_every_form_is_asked_after_all_defaults():
     asked = forms()
     assert [form.question for form in asked[: len(every())]] == list(every())
@@ -86,11 +79,11 @@ def test_paths_and_hosts_are_left_out_unless_asked_for(few, shown):
 
 
 def test_hosts_that_reports_name_are_left_out_too(few, monkeypatch):
-    monkeypatch.setattr(made, "forms", lambda: [Form(find("host-metrics"), {})])
+    monkeypatch.setattr(made, "forms", lambda: [Form(find("host-metrics"), {"by": "metric"})])
     metric = {"report": "APS", "metric": "memory", "value": 1.0, "host": "node-of-bob"}
     with Store.from_rows({"host_metric": [metric]}) as store:
         shown = Shown("run", Trace(store))
-        (row,) = unpacked(page_data([shown]), "host-metrics")["answer"]["rows"]
+        (row,) = unpacked(page_data([shown]), "host-metrics", by="metric")["answer"]["rows"]
     assert row["host"] == "host 1"
 
 

@@ -287,8 +287,8 @@ def test_a_finding_has_the_call_that_gives_its_number_again(session, stores):
     assert _again("stepscope utilization SRC", "1")["arguments"] == {
         "question": "utilization", "recording": "1",
     }  # fmt: skip
-    assert _again("stepscope queue SRC --limit 5 --step 3", "1")["arguments"] == {
-        "question": "queue", "recording": "1", "step": "3", "parameters": {"limit": 5},
+    assert _again("stepscope launches SRC --limit 5 --step 3", "1")["arguments"] == {
+        "question": "launches", "recording": "1", "step": "3", "parameters": {"limit": 5},
     }  # fmt: skip
     assert _again("stepscope checks SRC --all", "1")["arguments"]["parameters"] == {"all": True}
     assert _again("stepscope findings SRC --id host-bound --json", "1") == {

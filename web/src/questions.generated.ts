@@ -54,21 +54,16 @@ export type Rows = {
     name: string; kind: string; graph_id: number; graph_node_id: number; grid: string; block: string;
     registers_per_thread: number; shared_memory_bytes: number; priority: number; source_file: string;
     backend: string; launch_options: string; compiled_graph: string; program_lines: string;
-    program_modules: string; operator: string; frame: string; call_stack: string; count: number;
-    total_ns: number; share_ratio: number; mean_ns: number; median_ns: number; min_ns: number; max_ns: number;
-    std_ns: number; blocks_per_sm: number; occupancy_ratio: number; occupancy_limit: string;
-    tensor_core_eligible_ratio: number; tensor_core_used: boolean; library: string; fused_operators: string;
-    fused_communication: boolean;
+    program_modules: string; operator: string; frame: string; call_stack: string; from_ns: number;
+    to_ns: number; count: number; total_ns: number; share_ratio: number; mean_ns: number; median_ns: number;
+    min_ns: number; max_ns: number; std_ns: number; count_ratio: number; blocks_per_sm: number;
+    occupancy_ratio: number; occupancy_limit: string; tensor_core_eligible_ratio: number;
+    tensor_core_used: boolean; library: string; fused_operators: string; fused_communication: boolean;
   }>;
   /** How long do the single calls, kernels or steps of a name take: how many take how long? */
   "durations": Row<{
     name: string; from_ns: number; to_ns: number; count: number; count_share_ratio: number; total_ns: number;
     share_ratio: number; rank: number; start_ns: number; dur_ns: number;
-  }>;
-  /** Which kernels run for a few microseconds only, how many are there, and how long do they take? */
-  "short-kernels": Row<{
-    name: string; operator: string; from_ns: number; to_ns: number; count: number; count_ratio: number;
-    total_ns: number; share_ratio: number; mean_ns: number; min_ns: number; max_ns: number;
   }>;
   /** Which parts of the model take the time, forward and backward? */
   "modules": Row<{
@@ -90,25 +85,21 @@ export type Rows = {
     max_ns: number; bandwidth_bytes_per_s: number; min_bandwidth_bytes_per_s: number;
     max_bandwidth_bytes_per_s: number;
   }>;
-  /** How long do launch calls, queueing and kernels take, and which launches stand out? */
+  /** How long do launches take, and how far ahead of the device is the host? */
   "launches": Row<{
-    rank: number; name: string; call: string; kernels: number; launches: number; api_ns: number;
+    rank: number; span: number; device: number; stream: number; step: number; start_ns: number;
+    window_ns: number; name: string; call: string; kernels: number; launches: number; api_ns: number;
     api_mean_ns: number; api_median_ns: number; queued: number; queue_ns: number; queue_mean_ns: number;
     queue_median_ns: number; kernel_ns: number; kernel_mean_ns: number; kernel_median_ns: number;
     total_ns: number; total_mean_ns: number; total_median_ns: number; short_kernels: number;
-    slow_calls: number; late_starts: number; unlinked: number;
+    slow_calls: number; late_starts: number; started: number; unlinked: number; mean_queued: number;
+    max_queued: number; max_launches: number; blocked_ns: number; queued_ns: number; running_ns: number;
+    starved_ns: number; empty_ratio: number;
   }>;
   /** When was each device and stream idle, and why? */
   "idle": Row<{
     rank: number; span: number; device: number; stream: number; cause: string; host: string; frame: string;
     gaps: number; idle_ns: number; share_ratio: number; max_gap_ns: number;
-  }>;
-  /** How much work was queued ahead on each stream, and for how long was the queue empty? */
-  "queue": Row<{
-    rank: number; span: number; device: number; stream: number; step: number; start_ns: number;
-    window_ns: number; started: number; unlinked: number; mean_queued: number; max_queued: number;
-    max_launches: number; blocked_ns: number; queued_ns: number; running_ns: number; starved_ns: number;
-    empty_ratio: number;
   }>;
   /** Which chain of work and waits decided how long the steps took? */
   "critical-path": Row<{
@@ -134,17 +125,14 @@ export type Rows = {
     kernel_ns: number; utilization_ratio: number; sm_efficiency_ratio: number; occupancy_ratio: number;
     described_ratio: number;
   }>;
-  /** How do the ranks compare: step time, computation, exposed communication, copies and idle time? */
+  /** How do the ranks compare, over all steps or step by step? */
   "rank-overview": Row<{
-    rank: number; steps: number; step_ns: number; span_ns: number; computation_ns: number;
-    computation_ratio: number; exposed_communication_ns: number; exposed_communication_ratio: number;
-    exposed_copy_ns: number; exposed_copy_ratio: number; idle_ns: number; idle_ratio: number;
-    utilization_ratio: number; waiting_ns: number; waiting_ratio: number; stage: number; bubble_ns: number;
-    bubble_ratio: number; differs: string; host: string;
-  }>;
-  /** How does one measure differ over ranks and steps? */
-  "rank-map": Row<{
-    rank: number; span: number; step: number; value_ns: number; share_ratio: number; counted: boolean;
+    rank: number; span: number; step: number; steps: number; step_ns: number; span_ns: number;
+    computation_ns: number; computation_ratio: number; exposed_communication_ns: number;
+    exposed_communication_ratio: number; exposed_copy_ns: number; exposed_copy_ratio: number; idle_ns: number;
+    idle_ratio: number; utilization_ratio: number; waiting_ns: number; waiting_ratio: number; stage: number;
+    bubble_ns: number; bubble_ratio: number; differs: string; host: string; value_ns: number;
+    share_ratio: number; counted: boolean;
   }>;
   /** Which ranks do the others wait for in collectives, and why are these late? */
   "stragglers": Row<{
@@ -196,12 +184,14 @@ export type Rows = {
   }>;
   /** How close did each operator and kernel run to what the device can do? */
   "roofline": Row<{
-    name: string; input_dims: string; input_types: string; dtype: string; count: number; device_ns: number;
-    share_ratio: number; bound: string; attainable_ratio: number; attainable_ns: number; flops: number;
-    moved_bytes: number; intensity: number; flop_per_s: number; bytes_per_s: number; peak_flop_per_s: number;
-    peak_bytes_per_s: number; counted_ratio: number; device_name: string; counted_flops: number;
-    counted_dram_bytes: number; counted_l2_bytes: number; counted_l1_bytes: number; measured_ratio: number;
-    flops_of_model: number; bytes_of_model: number; note: string;
+    priority: number; name: string; class: string; operator: string; input_dims: string; input_types: string;
+    dtype: string; count: number; device_ns: number; share_ratio: number; occupancy_ratio: number;
+    bound: string; attainable_ratio: number; attainable_ns: number; saving_ns: number; limiter: string;
+    limiter_ratio: number; basis: string; flops: number; moved_bytes: number; intensity: number;
+    flop_per_s: number; bytes_per_s: number; peak_flop_per_s: number; peak_bytes_per_s: number;
+    counted_ratio: number; device_name: string; counted_flops: number; counted_dram_bytes: number;
+    counted_l2_bytes: number; counted_l1_bytes: number; measured_ratio: number; flops_of_model: number;
+    bytes_of_model: number; note: string;
   }>;
   /** What fraction of the device's peak did the model's arithmetic reach? */
   "efficiency": Row<{
@@ -216,12 +206,6 @@ export type Rows = {
     kernel_ns: number; share_ratio: number; eligible_ns: number; eligible_ratio: number; used_ns: number;
     used_ratio: number; unknown_ns: number; generation: string; dtype: string; why_not: string;
     slowed_by: string;
-  }>;
-  /** Which kernels are most worth making faster? */
-  "priorities": Row<{
-    priority: number; kernel: string; class: string; operator: string; count: number; device_ns: number;
-    share_ratio: number; occupancy_ratio: number; attainable_ratio: number; bound: string; saving_ns: number;
-    limiter: string; limiter_ratio: number; basis: string;
   }>;
   /** What launched each kernel, with what shapes, and how much work did it do? */
   "prof": Row<{
@@ -249,26 +233,18 @@ export type Rows = {
     share_ratio: number; mean_ns: number; min_ns: number; max_ns: number; flops: number; flop_per_s: number;
     peak_flop_per_s: number; peak_ratio: number; creations: number; created_ns: number;
   }>;
-  /** What did the run do with the host, on one page: processors, threads, memory, files, arithmetic? */
-  "snapshot": Row<{
-    aspect: string; metric: string; value: number; unit: string; text: string; least: number; most: number;
-    ranks: number; share_ratio: number; share_of: string; target: string; source: string; judged: string;
-    next: string; advice: string; report: string;
-  }>;
-  /** What does each metric of VTune, APS, perf stat and the recorder say of the host, under its own name? */
+  /** How did the run use processors, threads, memory and files of the host? */
   "host-metrics": Row<{
-    rank: number; report: string; of: string; subject: string; metric: string; value: number; unit: string;
-    text: string; host: string; share_ratio: number; share_of: string; advice: string; confirmed: boolean;
+    rank: number; aspect: string; report: string; of: string; subject: string; metric: string; value: number;
+    unit: string; text: string; min: number; max: number; ranks: number; host: string; share_ratio: number;
+    share_of: string; target: string; source: string; judged: string; next: string; advice: string;
+    confirmed: boolean;
   }>;
-  /** How busy were multiprocessors, tensor cores, memory and links in samples of the hardware? */
-  "device-metrics": Row<{
-    rank: number; span: number; device: string; step: number; start_ns: number; window_ns: number;
-    metric: string; unit: string; samples: number; mean: number; min: number; max: number;
-  }>;
-  /** What did each counter measure of each kernel, or over time, under its own name? */
+  /** What did counters measure of kernels, devices and network cards? */
   "counters": Row<{
-    name: string; pid: string; counter: string; samples: number; total: number; mean: number; min: number;
-    max: number;
+    rank: number; span: number; name: string; pid: string; counter: string; device: string; step: number;
+    start_ns: number; window_ns: number; metric: string; unit: string; samples: number; total: number;
+    mean: number; min: number; max: number;
   }>;
   /** What do hardware counters say of each kernel, and what limits it? */
   "metrics": Row<{

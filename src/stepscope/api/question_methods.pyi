@@ -86,19 +86,25 @@ class QuestionMethods:
     def kernels(
         self,
         *,
-        by: Literal["name", "properties", "stack", "source", "graph"] = "name",
+        by: Literal["name", "properties", "stack", "source", "graph", "short", "histogram"] = "name",
+        below_ns: int = 10000,
+        bins: int = 10,
         **asked: Unpack[AskedOfEvents],
     ) -> Table:
         """Which kernels does the device spend its time on?
 
         Args:
-            by: what to tell apart: name; name, launch properties and operator; name, operator and call stack; name and
-                generated code; or node of CUDA graph.
+            by: group by name; by name, launch properties and operator; by name, operator and call stack; by name and
+                generated code; by node of CUDA graph; or only short kernels: by name and operator, or their durations in
+                bins.
+            below_ns: kernels shorter than this are short (ns).
+            bins: bins of the histogram, equally wide.
 
         Columns: name, kind, graph_id, graph_node_id, grid, block, registers_per_thread, shared_memory_bytes, priority,
         source_file, backend, launch_options, compiled_graph, program_lines, program_modules, operator, frame, call_stack,
-        count, total_ns, share_ratio, mean_ns, median_ns, min_ns, max_ns, std_ns, blocks_per_sm, occupancy_ratio,
-        occupancy_limit, tensor_core_eligible_ratio, tensor_core_used, library, fused_operators, fused_communication.
+        from_ns, to_ns, count, total_ns, share_ratio, mean_ns, median_ns, min_ns, max_ns, std_ns, count_ratio,
+        blocks_per_sm, occupancy_ratio, occupancy_limit, tensor_core_eligible_ratio, tensor_core_used, library,
+        fused_operators, fused_communication.
         """
 
     def durations(
@@ -116,24 +122,6 @@ class QuestionMethods:
             called: only what is called exactly this.
 
         Columns: name, from_ns, to_ns, count, count_share_ratio, total_ns, share_ratio, rank, start_ns, dur_ns.
-        """
-
-    def short_kernels(
-        self,
-        *,
-        by: Literal["kernel", "histogram"] = "kernel",
-        below_ns: int = 10000,
-        bins: int = 10,
-        **asked: Unpack[AskedOfEvents],
-    ) -> Table:
-        """Which kernels run for a few microseconds only, how many are there, and how long do they take?
-
-        Args:
-            by: a row a `kernel` and operator, or a `histogram` of the durations of all short kernels.
-            below_ns: kernels that run for less than this are short (ns).
-            bins: bins of the histogram, equally wide.
-
-        Columns: name, operator, from_ns, to_ns, count, count_ratio, total_ns, share_ratio, mean_ns, min_ns, max_ns.
         """
 
     def modules(self, *, depth: int | None = None, **asked: Unpack[AskedOfEvents]) -> Table:
@@ -174,15 +162,24 @@ class QuestionMethods:
         min_ns, max_ns, bandwidth_bytes_per_s, min_bandwidth_bytes_per_s, max_bandwidth_bytes_per_s.
         """
 
-    def launches(self, *, by: Literal["kernel", "call", "rank"] = "kernel", **asked: Unpack[AskedOfEvents]) -> Table:
-        """How long do launch calls, queueing and kernels take, and which launches stand out?
+    def launches(
+        self,
+        *,
+        by: Literal["kernel", "call", "rank", "stream", "step", "time"] = "kernel",
+        limit: int = 1024,
+        **asked: Unpack[AskedOfEvents],
+    ) -> Table:
+        """How long do launches take, and how far ahead of the device is the host?
 
         Args:
-            by: a row a `kernel` name, a launch `call` name, or a `rank`.
+            by: launches by `kernel` name, launch `call` name or `rank`; or the queue of launched work: a row a `stream`, a
+                row a stream and `step`, or at most 100 pieces of `time`.
+            limit: launches outstanding on a stream at which a further launch call waits.
 
-        Columns: rank, name, call, kernels, launches, api_ns, api_mean_ns, api_median_ns, queued, queue_ns, queue_mean_ns,
-        queue_median_ns, kernel_ns, kernel_mean_ns, kernel_median_ns, total_ns, total_mean_ns, total_median_ns,
-        short_kernels, slow_calls, late_starts, unlinked.
+        Columns: rank, span, device, stream, step, start_ns, window_ns, name, call, kernels, launches, api_ns, api_mean_ns,
+        api_median_ns, queued, queue_ns, queue_mean_ns, queue_median_ns, kernel_ns, kernel_mean_ns, kernel_median_ns,
+        total_ns, total_mean_ns, total_median_ns, short_kernels, slow_calls, late_starts, started, unlinked, mean_queued,
+        max_queued, max_launches, blocked_ns, queued_ns, running_ns, starved_ns, empty_ratio.
         """
 
     def idle(self, *, kernel_wait_ns: int = 30000, **asked: Unpack[AskedOfTime]) -> Table:
@@ -192,23 +189,6 @@ class QuestionMethods:
             kernel_wait_ns: a gap shorter than this is the device's own delay between two pieces of work (ns).
 
         Columns: rank, span, device, stream, cause, host, frame, gaps, idle_ns, share_ratio, max_gap_ns.
-        """
-
-    def queue(
-        self,
-        *,
-        by: Literal["stream", "step", "time"] = "stream",
-        limit: int = 1024,
-        **asked: Unpack[AskedOfTime],
-    ) -> Table:
-        """How much work was queued ahead on each stream, and for how long was the queue empty?
-
-        Args:
-            by: `stream` for a row a stream, `step` for one a step, `time` for at most 100 pieces of time.
-            limit: launches outstanding on a stream at which a further launch call waits.
-
-        Columns: rank, span, device, stream, step, start_ns, window_ns, started, unlinked, mean_queued, max_queued,
-        max_launches, blocked_ns, queued_ns, running_ns, starved_ns, empty_ratio.
         """
 
     def critical_path(
@@ -254,28 +234,22 @@ class QuestionMethods:
         occupancy_ratio, described_ratio.
         """
 
-    def rank_overview(self, **asked: Unpack[AskedOfTime]) -> Table:
-        """How do the ranks compare: step time, computation, exposed communication, copies and idle time?
-
-        Columns: rank, steps, step_ns, span_ns, computation_ns, computation_ratio, exposed_communication_ns,
-        exposed_communication_ratio, exposed_copy_ns, exposed_copy_ratio, idle_ns, idle_ratio, utilization_ratio,
-        waiting_ns, waiting_ratio, stage, bubble_ns, bubble_ratio, differs, host.
-        """
-
-    def rank_map(
+    def rank_overview(
         self,
         *,
-        measure: Literal["step", "computation", "exposed-communication", "communication", "exposed-copies", "copies", "idle", "kernels", "waiting", "bubble"] = "step",
+        measure: Literal["step", "computation", "exposed-communication", "communication", "exposed-copies", "copies", "idle", "kernels", "waiting", "bubble"] | None = None,
         **asked: Unpack[AskedOfTime],
     ) -> Table:
-        """How does one measure differ over ranks and steps?
+        """How do the ranks compare, over all steps or step by step?
 
         Args:
-            measure: what is shown of each step: its length, parts of `rank-overview`, communication or copies hidden or
-                not, the time in which a kernel ran, that of waiting for other ranks in collectives, or the bubble, in which
-                it waited for other stages of its pipeline.
+            measure: a row a rank and step with this measure, drawn as a map: the step's length, a part of the rank's span,
+                communication or copies hidden or not, the time in which a kernel ran, waiting for other ranks in
+                collectives, or the bubble.
 
-        Columns: rank, span, step, value_ns, share_ratio, counted.
+        Columns: rank, span, step, steps, step_ns, span_ns, computation_ns, computation_ratio, exposed_communication_ns,
+        exposed_communication_ratio, exposed_copy_ns, exposed_copy_ratio, idle_ns, idle_ratio, utilization_ratio,
+        waiting_ns, waiting_ratio, stage, bubble_ns, bubble_ratio, differs, host, value_ns, share_ratio, counted.
         """
 
     def stragglers(
@@ -364,7 +338,7 @@ class QuestionMethods:
     def roofline(
         self,
         *,
-        by: Literal["operator", "kernel", "module"] = "operator",
+        by: Literal["operator", "kernel", "module", "priority"] = "operator",
         limits: Literal["datasheet", "measured"] = "datasheet",
         causal: Literal["masked", "full"] = "masked",
         measured: bool = False,
@@ -373,15 +347,16 @@ class QuestionMethods:
         """How close did each operator and kernel run to what the device can do?
 
         Args:
-            by: what a row is: an operator with its input shapes, a kernel, or a module.
+            by: a row an operator with its input shapes, a kernel, or a module; or the kernels most worth making faster.
             limits: peaks to compare with: data sheets (and your own file), or what `stepscope calibrate` measured.
             causal: pairs that causal attention is counted for: those that its mask allows, or all of them.
             measured: add what hardware counters counted: operations, and bytes of L1, L2 and device memory.
 
-        Columns: name, input_dims, input_types, dtype, count, device_ns, share_ratio, bound, attainable_ratio,
-        attainable_ns, flops, moved_bytes, intensity, flop_per_s, bytes_per_s, peak_flop_per_s, peak_bytes_per_s,
-        counted_ratio, device_name, counted_flops, counted_dram_bytes, counted_l2_bytes, counted_l1_bytes, measured_ratio,
-        flops_of_model, bytes_of_model, note.
+        Columns: priority, name, class, operator, input_dims, input_types, dtype, count, device_ns, share_ratio,
+        occupancy_ratio, bound, attainable_ratio, attainable_ns, saving_ns, limiter, limiter_ratio, basis, flops,
+        moved_bytes, intensity, flop_per_s, bytes_per_s, peak_flop_per_s, peak_bytes_per_s, counted_ratio, device_name,
+        counted_flops, counted_dram_bytes, counted_l2_bytes, counted_l1_bytes, measured_ratio, flops_of_model,
+        bytes_of_model, note.
         """
 
     def efficiency(
@@ -416,23 +391,6 @@ class QuestionMethods:
 
         Columns: rank, device, device_name, operator, input_dims, kernel, kernel_ns, share_ratio, eligible_ns,
         eligible_ratio, used_ns, used_ratio, unknown_ns, generation, dtype, why_not, slowed_by.
-        """
-
-    def priorities(
-        self,
-        *,
-        limits: Literal["datasheet", "measured"] = "datasheet",
-        causal: Literal["masked", "full"] = "masked",
-        **asked: Unpack[AskedOfEvents],
-    ) -> Table:
-        """Which kernels are most worth making faster?
-
-        Args:
-            limits: peaks to compare with: data sheets (and your own file), or what `stepscope calibrate` measured.
-            causal: pairs that causal attention is counted for: those that its mask allows, or all of them.
-
-        Columns: priority, kernel, class, operator, count, device_ns, share_ratio, occupancy_ratio, attainable_ratio, bound,
-        saving_ns, limiter, limiter_ratio, basis.
         """
 
     def prof(self, **asked: Unpack[AskedOfEvents]) -> Table:
@@ -496,47 +454,39 @@ class QuestionMethods:
         share_ratio, mean_ns, min_ns, max_ns, flops, flop_per_s, peak_flop_per_s, peak_ratio, creations, created_ns.
         """
 
-    def snapshot(self, **asked: Unpack[AskedOfRecording]) -> Table:
-        """What did the run do with the host, on one page: processors, threads, memory, files, arithmetic?
-
-        Columns: aspect, metric, value, unit, text, least, most, ranks, share_ratio, share_of, target, source, judged, next,
-        advice, report.
-        """
-
     def host_metrics(
         self,
         *,
+        by: Literal["aspect", "metric"] = "aspect",
         metric: str | None = None,
         subject: str | None = None,
         **asked: Unpack[AskedOfRecording],
     ) -> Table:
-        """What does each metric of VTune, APS, perf stat and the recorder say of the host, under its own name?
+        """How did the run use processors, threads, memory and files of the host?
 
         Args:
-            metric: only metrics with this in their names, whatever the case.
-            subject: only what has this in its name, whatever the case.
+            by: the complete run by `aspect`, or every `metric` under the name its tool gives it.
+            metric: every metric with this in its name, whatever the case.
+            subject: every metric of a subject with this in its name, whatever the case.
 
-        Columns: rank, report, of, subject, metric, value, unit, text, host, share_ratio, share_of, advice, confirmed.
+        Columns: rank, aspect, report, of, subject, metric, value, unit, text, min, max, ranks, host, share_ratio, share_of,
+        target, source, judged, next, advice, confirmed.
         """
 
-    def device_metrics(
+    def counters(
         self,
         *,
-        by: Literal["metric", "step", "time"] = "metric",
+        by: Literal["counter", "metric", "step", "time"] = "counter",
         **asked: Unpack[AskedOfTime],
     ) -> Table:
-        """How busy were multiprocessors, tensor cores, memory and links in samples of the hardware?
+        """What did counters measure of kernels, devices and network cards?
 
         Args:
-            by: `metric` for a row a metric, `step` for one a step, too, `time` for at most 100 pieces of time.
+            by: a row a `counter` under its own name; or, of samples whose meaning is known, a row a device and `metric`,
+                these and `step`, or these and at most 100 pieces of `time`.
 
-        Columns: rank, span, device, step, start_ns, window_ns, metric, unit, samples, mean, min, max.
-        """
-
-    def counters(self, **asked: Unpack[AskedOfTime]) -> Table:
-        """What did each counter measure of each kernel, or over time, under its own name?
-
-        Columns: name, pid, counter, samples, total, mean, min, max.
+        Columns: rank, span, name, pid, counter, device, step, start_ns, window_ns, metric, unit, samples, total, mean, min,
+        max.
         """
 
     def metrics(self, *, by: Literal["kernel", "metric"] = "kernel", **asked: Unpack[AskedOfRecording]) -> Table:

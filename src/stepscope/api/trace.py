@@ -52,7 +52,7 @@ _LACKING = ("unknown-rank", "unknown-step", "named-nothing", "nothing-in-window"
 class Trace(QuestionMethods):
     """An open recording: one method per question, and `sql` for everything else. `stepscope.open` makes one.
 
-    Questions of plug-ins are methods, too: `trace.queue()` is `trace.ask("queue")`.
+    Questions of plug-ins are methods, too: `trace.their_name()` is `trace.ask("their-name")`.
 
     Every question's method takes `rank=` and `step=` (a number or several) to narrow it, `top=` for only the first rows
     and `columns=` for some of the columns, and returns a `Table`. Use it as a context manager, or call `close`.

@@ -69,8 +69,8 @@ def nearest(name: str, existing: Iterable[str], *, limit: int = 3) -> list[str]:
     """The known names most similar to an unknown one, ignoring case: similar spellings first, then
     names that contain it, the shortest first.
 
-    >>> nearest("Kernel", ["kernels", "steps", "short-kernels"])
-    ['kernels', 'short-kernels']
+    >>> nearest("Kernel", ["kernels", "steps", "gpu-kernels"])
+    ['kernels', 'gpu-kernels']
     """
     by_folded: dict[str, str] = {}
     for candidate in existing:

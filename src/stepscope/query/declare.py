@@ -167,7 +167,7 @@ class Declaration:
         steps: `all` if it can be asked about steps that have phases but no trace.
         drawing: how a terminal shows its answer. `table` is a grid, in which `tree` indents the
             first text by `depth` and `text` keeps sentences complete; `roofline` is a grid and can
-            be drawn into a file; so can `map`, with a line for each rank and a column for each step. `overview`,
+            be drawn into a file; `map` is like `text`, or with a measure a map of ranks and steps. `overview`,
             `paragraphs`, `comparison`, `measured` and `runs` are layouts for the columns of summary, findings, diff,
             inline and scaling. `rows` and `plan` show the results of SQL that people typed.
         recordings: how many recordings it takes.

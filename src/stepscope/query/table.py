@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from stepscope.query.text_grid import Line
 
-_IN_SENTENCES = ("text", "overview", "paragraphs", "plan")
+_IN_SENTENCES = ("text", "map", "overview", "paragraphs", "plan")
 """Drawings whose grid wraps long texts."""
 _UNTITLED = ("rows", "plan")
 """Drawings of answers to SQL that people typed, which need no title."""

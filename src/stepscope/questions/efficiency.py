@@ -181,7 +181,7 @@ def utilisation(time_ns: int, parts: list[Part], roofs: Roofs) -> _Utilisation:
 
 
 def _figures(time_ns: int, parts: list[Part], found: DeviceWork, roofs: Roofs) -> Row:
-    from stepscope.questions.roofline import totals
+    from stepscope.analysis.operators.totals import totals
 
     device_ns = sum(part.device_ns for part in parts)
     total = totals(parts, roofs)

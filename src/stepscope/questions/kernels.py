@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from stepscope.analysis.attribution import CALLED, LABELLED_WORK
 from stepscope.analysis.kernels.traits import BLOCK, ELIGIBLE, GRID, KERNELS, TRAITS
-from stepscope.formats.evidence import DEVICE_WORK
-from stepscope.query.declare import Column, by_form, question
+from stepscope.base.units import count_text, time_text
+from stepscope.formats.evidence import DEVICE_WORK, LAUNCHED_WORK
+from stepscope.query.declare import Column, Parameter, by_form, question
 from stepscope.query.durations import STATISTICS, statistics
+from stepscope.query.rows import noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,6 +124,32 @@ _FORMS = {
 }
 """How each form groups rows, how it shows that, and which rows it groups."""
 
+_SHORT_FIGURES = """
+    count(dur_ns) AS count, count(dur_ns) / nullif(all_count, 0) AS count_ratio,
+    coalesce(sum(dur_ns), 0)::BIGINT AS total_ns,
+    coalesce(sum(dur_ns), 0) / nullif(all_ns, 0) AS share_ratio
+"""
+_SHORT_FORMS = {
+    "short": f"""
+        SELECT name, operator, {_SHORT_FIGURES}, avg(dur_ns) AS mean_ns, min(dur_ns) AS min_ns, max(dur_ns) AS max_ns
+        FROM kernel, everything WHERE dur_ns < $below_ns
+        GROUP BY name, operator, all_count, all_ns
+        ORDER BY count DESC, total_ns DESC, name, operator
+    """,
+    "histogram": f"""
+        SELECT edge.low AS from_ns, edge.high AS to_ns, {_SHORT_FIGURES}
+        FROM (
+            SELECT ($below_ns::BIGINT * bin // $bins) AS low, ($below_ns::BIGINT * (bin + 1) // $bins) AS high
+            FROM range($bins) AS bins(bin)
+        ) AS edge CROSS JOIN everything
+        LEFT JOIN kernel ON dur_ns >= low AND dur_ns < high
+        WHERE low < high
+        GROUP BY low, high, all_count, all_ns ORDER BY low
+    """,
+}
+SHORT_NS = 10_000
+"""TraceLens' limit of a short kernel, about the host time of a launch."""
+
 
 def _weighted(column: str) -> str:
     """Mean of a column weighted by duration; the plain mean if all durations are 0. A sum of integers does not depend
@@ -163,7 +191,10 @@ def _weighted(column: str) -> str:
         ),
         Column("frame", "text", "innermost frame of that operator's Python call stack"),
         Column("call_stack", "text", "that call stack, innermost frame first", shown=False),
+        Column("from_ns", "int", "shortest duration in the bin"),
+        Column("to_ns", "int", "durations in the bin are below this"),
         *statistics("kernels", detailed=False),
+        Column("count_ratio", "float", "fraction of the number of all kernels"),
         Column("blocks_per_sm", "float", "blocks per multiprocessor, mean weighted by duration"),
         Column("occupancy_ratio", "float", "estimated achieved occupancy, mean weighted by duration"),
         Column(
@@ -186,15 +217,19 @@ def _weighted(column: str) -> str:
     about="events",
     parameters=(
         by_form(
-            "what to tell apart: name; name, launch properties and operator; name, operator and "
-            "call stack; name and generated code; or node of CUDA graph",
+            "group by name; by name, launch properties and operator; by name, operator and call stack; by name and "
+            "generated code; by node of CUDA graph; or only short kernels: by name and operator, or their durations in "
+            "bins",
             *_FORMS,
+            *_SHORT_FORMS,
         ),
+        Parameter("below_ns", "int", "kernels shorter than this are short (ns)", SHORT_NS, within=(1, 10**12)),
+        Parameter("bins", "int", "bins of the histogram, equally wide", 10, within=(1, 10_000)),
     ),
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",
 )
-def kernels(scope: Scope, by: str = "name") -> pa.Table:
+def kernels(scope: Scope, by: str = "name", below_ns: int = SHORT_NS, bins: int = 10) -> pa.Table:
     """Kernels of all requested ranks together, those with the largest summed duration first. Copies
     and fills are not kernels: see `copies`.
 
@@ -225,7 +260,15 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
     replays; the rest is one row, so that shares still add up. A replayed kernel has the operator that ran when the
     graph was captured. Without a capture, and without an enclosing operator around its launch, it is listed as
     `CUDA graph N (unattributed)`, without a number if the recorder gave none.
+
+    With `--by short` only kernels below `--below-ns` are listed, the most frequent first: candidates for a fused kernel,
+    `torch.compile` or a CUDA graph. The default limit is that of TraceLens' short-kernel study, about the host time of a
+    launch. Both fractions are of all kernels, including long ones. `--by histogram` counts the durations of the short
+    kernels in bins of equal width, including empty ones. With `--window` a kernel that extends beyond it counts in full:
+    a cut does not make it short.
     """
+    if by in _SHORT_FORMS:
+        return _short(scope, _SHORT_FORMS[by], {"below_ns": below_ns} | ({"bins": bins} if by == "histogram" else {}))
     from stepscope.analysis.kernels.traits import kernel_traits
 
     keys, shown, rows = _FORMS[by]
@@ -252,3 +295,24 @@ def kernels(scope: Scope, by: str = "name") -> pa.Table:
         """,
         kernel_traits(scope),
     )
+
+
+def _short(scope: Scope, select: str, params: dict[str, int]) -> pa.Table:
+    duration, recorded = "dur_ns", ""
+    if scope.part.window is not None:
+        uncut = f"SELECT rank, id, dur_ns AS recorded_ns FROM {scope.every('device_event')}"
+        duration, recorded = "recorded_ns", f"JOIN ({uncut}) USING (rank, id)"
+    rows = scope.sql(
+        f"""
+        WITH kernel AS (
+            SELECT name, charged_to AS operator, {duration} AS dur_ns
+            FROM ({LABELLED_WORK}) {recorded} WHERE {KERNELS}
+        ),
+        everything AS (SELECT count(*) AS all_count, sum(dur_ns) AS all_ns FROM kernel)
+        {select}
+        """,
+        params,
+    )
+    count = 0 if rows.num_rows else scope.value(f"SELECT count(*) FROM device_event WHERE {KERNELS}")
+    none = f"None of {count_text(count)} kernels runs for less than {time_text(params['below_ns'])}."
+    return noted(rows, none if count else "", rests_on=LAUNCHED_WORK)

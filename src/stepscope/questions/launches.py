@@ -1,17 +1,18 @@
-"""How long it takes from the host's launch call until a kernel is done, and where that time goes."""
+"""How long launch calls, queueing and kernels take, and how far the host is ahead of the device."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.query.declare import RANK, Column, by_form, question
+from stepscope.query.declare import DEVICE, RANK, SPAN, STEP, Column, Parameter, by_form, question
+from stepscope.query.rows import answer_dicts, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.query.scope import Scope
 
-_COLUMNS = (
+_OF_LAUNCHES = (
     RANK,
     Column("name", "text", "name of the kernel; of a launch of several, the one that started first", kernels=True),
     Column("call", "text", "name of the runtime or driver call that launched"),
@@ -38,8 +39,37 @@ _COLUMNS = (
     ),
     Column("slow_calls", "int", "launch calls longer than 50 µs", "count"),
     Column("late_starts", "int", "launches whose kernel started more than 100 µs after the call", "count"),
-    Column("unlinked", "int", "kernels whose launch is not known; they are in no other figure", "count"),
+    Column(
+        "unlinked", "int", "work whose launch is not known; by kernel, call and rank it is in no other figure", "count"
+    ),
 )
+_OF_THE_QUEUE = (
+    RANK,
+    SPAN,
+    DEVICE,
+    Column("stream", "int", "stream; empty for all streams of the device together"),
+    STEP,
+    Column("start_ns", "int", "start of the window, since the run's start", moment=True),
+    Column("window_ns", "int", "length of the window"),
+    Column("started", "int", "kernels, copies and fills that started in the window", "count"),
+    _OF_LAUNCHES[-1],
+    Column("mean_queued", "float", "mean number of pieces of work in the queue", "count"),
+    Column("max_queued", "int", "most pieces of work in the queue at one time", "count"),
+    Column(
+        "max_launches",
+        "int",
+        "most launches outstanding on a stream at one time; a graph counts as one",
+        "count",
+        shown=False,
+    ),
+    Column("blocked_ns", "int", "launches outstanding on a stream had reached the limit"),
+    Column("queued_ns", "int", "at least one piece of work was in the queue"),
+    Column("running_ns", "int", "the queue was empty, and work was running"),
+    Column("starved_ns", "int", "the queue was empty, and nothing was running", sums=True),
+    Column("empty_ratio", "float", "fraction of the window in which the queue was empty", sums=True),
+)
+_WINDOWS = {"stream": (), "step": ("step", "start_ns"), "time": ("start_ns",)}
+"""The columns that each form about the queue has for a window, besides its length."""
 
 _QUERY = """
     WITH kernel AS (
@@ -82,6 +112,7 @@ _QUERY = """
 """
 """One row for each kernel, then one for each launch: a launch is counted once, however many kernels it has."""
 
+_QUEUE_EVIDENCE = ("devices", "device-work", "device-times", "launches", "own-launches", "clocks", "steps")
 _SLOW_CALL_NS = 50_000
 _LATE_START_NS = 100_000
 _KEYS = {"kernel": "name", "call": "call", "rank": "rank"}
@@ -90,15 +121,25 @@ _OF_KERNELS = ("kernels", "kernel_ns", "kernel_mean_ns", "kernel_median_ns", "un
 
 @question(
     "launches",
-    "How long do launch calls, queueing and kernels take, and which launches stand out?",
-    _COLUMNS,
+    "How long do launches take, and how far ahead of the device is the host?",
+    (*_OF_THE_QUEUE[:7], *_OF_LAUNCHES[1:-1], *_OF_THE_QUEUE[7:]),
     rests_on=("host-times", "devices", "device-work", "device-times", "launches", "own-launches", "clocks"),
-    about="events",
-    parameters=(by_form("a row a `kernel` name, a launch `call` name, or a `rank`", *_KEYS),),
+    about={"kernel": "events", "call": "events", "rank": "events", "stream": "time", "step": "time", "time": "time"},
+    parameters=(
+        by_form(
+            "launches by `kernel` name, launch `call` name or `rank`; or the queue of launched work: a row a `stream`, a "
+            "row a stream and `step`, or at most 100 pieces of `time`",
+            *_KEYS,
+            *_WINDOWS,
+        ),
+        Parameter(
+            "limit", "int", "launches outstanding on a stream at which a further launch call waits", default=1_024
+        ),
+    ),
     needs="device",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
-def launches(scope: Scope, by: str = "kernel") -> pa.Table:
+def launches(scope: Scope, by: str = "kernel", limit: int = 1_024) -> pa.Table:
     """The phases of a kernel's launch, as Nsight Systems defines them (`cuda_kern_exec_sum`):
 
     * **A** (API): the launch call on the host, from its start to its end.
@@ -123,9 +164,34 @@ def launches(scope: Scope, by: str = "kernel") -> pa.Table:
 
     Kernels of unknown launch are counted, and are in no other figure. With `--window` a launch
     counts in full if a kernel of it runs in the window: a queue that is cut has no length.
+
+    **The queue** (`--by stream`, `step`, `time`). A kernel, copy or fill is in its stream's queue from the end of the
+    call that launched it until it starts; a copy from the start of its call, which may wait for the copy. It also counts
+    as queued while it waits for another stream or for an event. Time in the launch call is not queueing: a first launch
+    that loads its module takes seconds, and the device starves meanwhile. Work that starts before its call has returned
+    was never in the queue. A graph's kernels are in the queue from the end of the graph's launch. Work of unknown launch
+    is never in the queue, but counts as running. If no launch on a stream is known, its queue is empty in the answer.
+
+    The window is divided completely: at least one piece of work was queued (`queued_ns`); none was, but work was still
+    running (`running_ns`); neither (`starved_ns`). A queue that is often empty and a device that starves show that the
+    host is too slow. A stream that is used now and then starves too, which costs nothing while others run: read the
+    device's rows first, those without a stream. A device's queue is that of all its streams together: `mean_queued` and
+    `started` are the sums of its streams', and it is empty when all of them are.
+
+    `blocked_ns` is the time in which `--limit` launches or more were outstanding on a stream (for a device, on any of
+    its streams), including calls under way: CUDA keeps about 1024 launches, and a further call waits until one starts.
+    The host is then as far ahead as possible. `mean_queued` times `window_ns` is the total time of all pieces of work in
+    the queue (Little's law): `--by time` shows how the queue rises and falls.
+
+    The window is all steps that count in means, without the time between two of them; with `--step` it is the chosen
+    steps. With `--by step` every step is a window, and with `--by time` pieces of time as in `utilization`. Holistic
+    Trace Analysis counts pieces from the start of the launch call and only those launched by runtime calls, one per
+    call; the statistics of its summary are over the changes of the queue's length, ours over time.
     """
+    if by in _WINDOWS:
+        return _queue(scope, by, limit)
     key = _KEYS[by]
-    names = [c.name for c in _COLUMNS if c.name not in _KEYS.values() or c.name == key]
+    names = [c.name for c in _OF_LAUNCHES if c.name not in _KEYS.values() or c.name == key]
     columns = ", ".join(_source_of(name) for name in names)
     kept = "SEMI JOIN device_event USING (rank, id)" if scope.part else ""
     return scope.sql(
@@ -147,3 +213,14 @@ def _source_of(column: str) -> str:
     if column in ("launches", "queued", "short_kernels", "slow_calls", "late_starts"):
         return f"coalesce(calls.{column}, 0) AS {column}"
     return f"calls.{column}"
+
+
+def _queue(scope: Scope, by: str, limit: int) -> pa.Table:
+    from stepscope.analysis.counted import left_out_of_means
+    from stepscope.analysis.steps.queue import queue_rows
+
+    left_out = {"step", "start_ns"} - set(_WINDOWS[by])
+    names = [column.name for column in _OF_THE_QUEUE if column.name not in left_out]
+    answer = answer_dicts(_OF_THE_QUEUE, queue_rows(scope, by, limit), names)
+    together = by == "stream" and scope.steps is None
+    return noted(answer, left_out_of_means(scope) if together else "", rests_on=_QUEUE_EVIDENCE)

@@ -1,12 +1,14 @@
-"""Compares the ranks of a job, and finds those that differ from the others."""
+"""Compares the ranks of a job, over all steps or step by step, and finds those that differ from the others."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.base.grouping import grouped
-from stepscope.query.declare import RANK, Column, question
-from stepscope.query.rows import answer_dicts, noted
+from stepscope.formats.evidence import Evidence
+from stepscope.query.declare import RANK, SPAN, STEP, Column, Parameter, question
+from stepscope.query.rows import answer_dicts, answer_rows, noted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +19,17 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-_COLUMNS = (
+_OF_STEPS = (
+    RANK,
+    SPAN,
+    STEP,
+    Column("value_ns", "int", "the measure, summed over the rank's devices"),
+    Column("share_ratio", "float", "fraction of the step; of several devices, of theirs"),
+    Column(
+        "counted", "bool", "whether the step counts in means; false for all steps of a damaged rank", shown="varying"
+    ),
+)
+_OF_RANKS = (
     RANK,
     Column("steps", "int", "steps that count", "count", shown="varying"),
     Column("step_ns", "float", "mean length of a step"),
@@ -57,18 +69,49 @@ _WORDS = {
 }
 """The measures by which ranks are compared, in words."""
 _MOST_NAMED = 4
+_MEASURES = {
+    "step": "step",
+    "computation": "computation",
+    "exposed-communication": "exposed_communication",
+    "communication": "communication",
+    "exposed-copies": "exposed_copy",
+    "copies": "copy",
+    "idle": "idle",
+    "kernels": "kernels",
+    "waiting": "waiting",
+    "bubble": "bubble",
+}
+_SHARED_BY_DEVICES = ("step", "waiting", "bubble")
+"""Measures of the rank itself, which its devices share."""
+_DEVICE_EVIDENCE: tuple[Evidence, ...] = ("devices", "device-work", "device-times", "kernel-names", "steps")
+_NO_PIPELINE = (
+    "No pipeline is recognised: of the process groups in which ranks send and receive none is described as one, and "
+    "in none do they send to those that they receive from, as its stages do."
+)
 
 
 @question(
     "rank-overview",
-    "How do the ranks compare: step time, computation, exposed communication, copies and idle time?",
-    _COLUMNS,
-    rests_on=("devices", "device-work", "device-times", "kernel-names", "clocks", "steps", "across-ranks"),
+    "How do the ranks compare, over all steps or step by step?",
+    (*_OF_STEPS[:3], *_OF_RANKS[1:], *_OF_STEPS[3:]),
+    rests_on=(*_DEVICE_EVIDENCE, "clocks", "across-ranks"),
     about="time",
-    drawing="text",
+    parameters=(
+        Parameter(
+            "measure",
+            "text",
+            "a row a rank and step with this measure, drawn as a map: the step's length, a part of the rank's span, "
+            "communication or copies hidden or not, the time in which a kernel ran, waiting for other ranks in "
+            "collectives, or the bubble",
+            None,
+            tuple(_MEASURES),
+            form=True,
+        ),
+    ),
+    drawing="map",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on every rank.",
 )
-def rank_overview(scope: Scope) -> pa.Table:
+def rank_overview(scope: Scope, measure: str | None = None) -> pa.Table:
     """Each row is a rank, over its steps that count in means (see `steps`), or over those chosen with
     `--step`. Without marked steps, the recording is one step, and its parts are over the time from the first device
     work to the last (`span_ns`).
@@ -91,24 +134,59 @@ def rank_overview(scope: Scope) -> pa.Table:
     measured separately (see `communication`), it includes the time of the transfer. It is a part of exposed
     communication. With m micro-batches in p even stages and transfers that take no time, schedules such as GPipe and
     1F1B leave (p - 1)/(m + p - 1) of a step as bubble (Huang et al., GPipe, 2019; Narayanan et al., PipeDream-Flush,
-    2021). `rank-map --measure bubble` has it by step.
+    2021). `--measure bubble` has it by step.
 
     All of these are lengths of time on one rank, which need no common clock. With fewer than 3 ranks none is marked,
     nor with a single step, whose noise is unknown. Measures are related: the rank that the others wait for often has
     the *least* exposed communication, because it waits for nobody. `stragglers` follows that through collectives.
+
+    **By step.** With `--measure` each row is a step of a rank with one measure; a rank without a device has only its
+    steps' lengths. A terminal draws a map: a line for each rank, a column for each step, the darker the higher. The scale
+    extends from the lowest value to the highest, but at least over 10 % of the median, so that noise does not look like a
+    pattern. If it does not fit, ranks are merged to lines and steps to columns, and the map says so: each cell then has
+    the value farthest from the median of all, so that no unusual rank or step is lost. Steps that a rank does not have
+    are blank; those left out of means, including all of a damaged rank, are drawn but do not extend the scale. `--plot`
+    draws the map into a file.
     """
+    from stepscope.query.sound import damaged_ranks
+
+    damaged = damaged_ranks(scope)
+    return _ranks(scope, damaged) if measure is None else _steps(scope, measure, damaged)
+
+
+def _steps(scope: Scope, measure: str, damaged: Collection[int]) -> pa.Table:
+    import numpy as np
+
+    from stepscope.analysis.ranks.rank_times import PARTS, rank_steps
+
+    def rows() -> Iterator[list[Any]]:
+        name = _MEASURES[measure]
+        for one in rank_steps(scope):
+            if name not in one.times:
+                continue
+            parts = PARTS if one.devices and name not in _SHARED_BY_DEVICES else ("step",)
+            total = np.sum([one.times[part] for part in parts], axis=0)
+            columns = (one.step, one.times[name], total, one.counted & (one.rank not in damaged))
+            for step, value, of, counted in zip(*(column.tolist() for column in columns), strict=True):
+                yield [one.rank, one.span, step, value, value / of if of else None, counted]
+
+    answer = answer_rows(_OF_STEPS, rows())
+    if measure == "bubble" and not answer.num_rows:
+        return noted(answer, _NO_PIPELINE)
+    return answer if measure in ("waiting", "bubble") else noted(answer, "", rests_on=_DEVICE_EVIDENCE)
+
+
+def _ranks(scope: Scope, damaged: Collection[int]) -> pa.Table:
     import numpy as np
 
     from stepscope.analysis.counted import left_out_of_means
     from stepscope.analysis.ranks.pipeline import pipelines
     from stepscope.analysis.ranks.rank_times import outliers, rank_steps
-    from stepscope.query.sound import damaged_ranks
 
     hosts = scope.sql("SELECT rank, host, resolution_ns FROM rank").to_pylist()
     host_of = {row["rank"]: row["host"] for row in hosts}
     resolution = max((row["resolution_ns"] for row in hosts), default=0)
     by_rank = grouped(rank_steps(scope), lambda one: one.rank)
-    damaged = damaged_ranks(scope)
     samples = {
         measure: {
             rank: np.concatenate([one.times[measure][one.counted] for one in own]).tolist()
@@ -130,7 +208,7 @@ def rank_overview(scope: Scope) -> pa.Table:
     for row in rows:
         if row["rank"] in damaged:
             row["differs"] = "damaged, not compared"
-    answer = answer_dicts(_COLUMNS, rows)
+    answer = answer_dicts(_OF_RANKS, rows)
     left_out = left_out_of_means(scope) if scope.steps is None else ""
     return noted(answer, "\n".join(filter(None, [*_compared(means), named, _bubbles(found, compared), left_out])))
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.analysis.attribution import NO_MODULE
 from stepscope.analysis.operators.attainable import CAUSAL, LIMITS, NO_PEAK, conventions, roofs_of
+from stepscope.analysis.operators.totals import over, totals
 from stepscope.formats.evidence import LAUNCHED_WORK
 from stepscope.query.declare import Column, Parameter, by_form, question
 from stepscope.query.rows import answer_dicts, noted
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stepscope.analysis.operators.attainable import Roofs
+    from stepscope.analysis.operators.totals import Totals
     from stepscope.analysis.operators.work import DeviceWork, Part
+    from stepscope.costs import Conventions
     from stepscope.query.scope import Scope
 
 ABOVE = "above 100 % of the peak: these limits are not this device's, or the work is counted wrong"
@@ -25,16 +28,28 @@ ABOVE_LINK = "above 100 % of the link: these limits are not this machine's, or t
 HELPER = "work is counted with the kernels that it helps"
 
 _COLUMNS = (
+    Column("priority", "float", "0 to 100: 100 is the kernel most worth making faster"),
     Column("name", "text", "operator, kernel or module"),
+    Column("class", "text", "class of the kernel's work"),
+    Column("operator", "text", "operator that spends most time in the kernel"),
     Column("input_dims", "text", "shapes of the operator's inputs, as a JSON list"),
     Column("input_types", "text", "types of the operator's inputs, as a JSON list", shown=False),
     Column("dtype", "text", "element type whose peak bounds the arithmetic"),
     Column("count", "int", "calls of the operator; runs of the kernel", "count"),
     Column("device_ns", "int", "summed duration of its kernels, copies and fills"),
-    Column("share_ratio", "float", "its part of all device work"),
+    Column("share_ratio", "float", "fraction of all device work"),
+    Column(
+        "occupancy_ratio",
+        "float",
+        "achieved occupancy, weighted by duration: as counters measured it, else as the recorder estimates it",
+    ),
     Column("bound", "text", "what limits it: compute, memory, link or host link; or that no peak is known"),
     Column("attainable_ratio", "float", "attainable time as a part of device time", sums=True),
     Column("attainable_ns", "int", "time that the same work takes at the limit", shown=False),
+    Column("saving_ns", "int", "time that would go if it ran at the limit", sums=True),
+    Column("limiter", "text", "part of the device that counters show closest to its peak", shown="varying"),
+    Column("limiter_ratio", "float", "how close, as a fraction of its peak", shown="varying"),
+    Column("basis", "text", "what the priority is based on: limit, counters, occupancy or only time"),
     Column("flops", "float", "operations (a multiply-add is 2)", "flop"),
     Column("moved_bytes", "float", "least bytes to read and write", shown=False),
     Column("intensity", "float", "operations a byte"),
@@ -53,6 +68,11 @@ _COLUMNS = (
     Column("bytes_of_model", "float", "counted bytes of device memory over the formula's least, likewise"),
     Column("note", "text", "what to know about these numbers"),
 )
+_PRIORITY = (
+    "priority", "name", "class", "operator", "count", "device_ns", "share_ratio", "occupancy_ratio", "bound",
+    "attainable_ratio", "saving_ns", "limiter", "limiter_ratio", "basis",
+)  # fmt: skip
+_ONLY_PRIORITY = {"priority", "class", "operator", "occupancy_ratio", "saving_ns", "limiter", "limiter_ratio", "basis"}
 _MEASURED = (
     "counted_flops", "counted_dram_bytes", "counted_l2_bytes", "counted_l1_bytes", "measured_ratio",
     "flops_of_model", "bytes_of_model",
@@ -79,7 +99,11 @@ MORE_BYTES, FEWER_BYTES = 1.5, 0.67
     about="events",
     parameters=(
         by_form(
-            "what a row is: an operator with its input shapes, a kernel, or a module", "operator", "kernel", "module"
+            "a row an operator with its input shapes, a kernel, or a module; or the kernels most worth making faster",
+            "operator",
+            "kernel",
+            "module",
+            "priority",
         ),
         LIMITS,
         CAUSAL,
@@ -135,18 +159,40 @@ def roofline(
     a normalisation where the formula here has its own, and has no formula for many operators
     listed here. Its times are unions of a call's kernels, these are sums.
 
+    **Priority.** NVIDIA's Visual Profiler orders kernels by "optimization importance, based on execution time and
+    achieved occupancy", from 100 down. `--by priority` has the same form but uses the distance from the limit first. A
+    kernel's importance is its device time multiplied by the fraction of it that could be saved, and `priority` is the
+    importance in per cent of the largest:
+
+    * if its work is counted and the device's limits are known (`limit`), everything above the attainable time;
+    * else, if its hardware counters lie beside the recording (`counters`), the distance to the peak of the part of the
+      device that is closest to its peak, `limiter` (`metrics` has them);
+    * else, if its occupancy is known and below seven tenths (`occupancy`), 1 minus the occupancy, which ranks and
+      promises nothing;
+    * else (`time`), three tenths, TraceLens' estimate for operators of unknown efficiency: a full device may still be
+      slow, as a kernel that moves a tensor from one layout to another is.
+
+    A kernel may be at the peak of a memory and still move more than it must: counters do not show that, so a limit
+    comes before them. `saving_ns` is given only for the first kind: the time saved at 100 % of the limit, which no kernel
+    reaches, so it is an upper bound, and a sum of kernel durations: if kernels overlap or the host is late, the step
+    gains less. Copies, fills and communication are not kernels to optimise: `copies` has them, and the other forms.
+
     `--plot FILE.svg` on the command line draws the roofline.
     """
     from stepscope.analysis.operators.work import device_work_of
 
     asked = conventions(causal)
+    if by == "priority":
+        return _by_priority(scope, asked, limits)
     if alone := _has_counters_alone(scope):
         note = _COUNTED_ALONE if by == "kernel" else f"{_COUNTED_ALONE} {_OF_KERNELS}"
         by = "kernel"
     names = [
         c.name
         for c in _COLUMNS
-        if (by == "operator" or not c.name.startswith("input_")) and (measured or c.name not in _MEASURED)
+        if (by == "operator" or not c.name.startswith("input_"))
+        and (measured or c.name not in _MEASURED)
+        and c.name not in _ONLY_PRIORITY
     ]
     if alone:
         return noted(answer_dicts(_COLUMNS, _rows_of_counters(scope), names), note)
@@ -160,6 +206,17 @@ def roofline(
     return noted(
         answer_dicts(_COLUMNS, rows, names), " ".join(filter(None, (found.not_recorded, roofs.note, of_counters)))
     )
+
+
+def _by_priority(scope: Scope, asked: Conventions, limits: str) -> pa.Table:
+    from stepscope.analysis.kernels.measured import joined_note
+    from stepscope.analysis.operators.priority import priority_rows
+    from stepscope.analysis.operators.work import device_work_of
+
+    work = device_work_of(scope, asked)
+    roofs = roofs_of(work.variants, limits, asked)
+    note = " ".join(filter(None, (work.not_recorded, roofs.note, joined_note(scope))))
+    return noted(answer_dicts(_COLUMNS, priority_rows(scope, work, roofs), _PRIORITY), note)
 
 
 def _has_counters_alone(scope: Scope) -> bool:
@@ -182,15 +239,15 @@ def _rows_of_counters(scope: Scope) -> list[dict[str, Any]]:
             "dtype": one.dtype,
             "count": one.launches,
             "device_ns": one.device_ns,
-            "share_ratio": None if one.device_ns is None else _over(one.device_ns, whole),
+            "share_ratio": None if one.device_ns is None else over(one.device_ns, whole),
             "bound": one.bound or None,
-            "attainable_ratio": None if one.device_ns is None else _over(one.attainable_ns, one.device_ns),
+            "attainable_ratio": None if one.device_ns is None else over(one.attainable_ns, one.device_ns),
             "attainable_ns": None if one.attainable_ns is None else round(one.attainable_ns),
             "flops": one.flops,
             "moved_bytes": one.dram_bytes,
-            "intensity": None if one.dram_bytes is None else _over(one.flops, one.dram_bytes),
-            "flop_per_s": None if one.device_ns is None else _over(one.flops, one.device_ns, 1e9),
-            "bytes_per_s": None if one.device_ns is None else _over(one.dram_bytes, one.device_ns, 1e9),
+            "intensity": None if one.dram_bytes is None else over(one.flops, one.dram_bytes),
+            "flop_per_s": None if one.device_ns is None else over(one.flops, one.device_ns, 1e9),
+            "bytes_per_s": None if one.device_ns is None else over(one.dram_bytes, one.device_ns, 1e9),
             "peak_flop_per_s": one.peak,
             "peak_bytes_per_s": one.bandwidth,
             "counted_ratio": 0.0 if one.flops is None else 1.0,
@@ -239,43 +296,6 @@ def _groups(found: DeviceWork, roofs: Roofs, by: str) -> dict[_Group, list[Part]
 
     codes = Codes()
     return found.by_key(codes, codes.all(group(*pair) for pair in pairs)[which])
-
-
-class Totals(NamedTuple):
-    """Sums over parts; None if unknown."""
-
-    flops: float | None
-    counted_ns: int
-    moved: float | None
-    moved_ns: int
-    attainable_ns: float | None
-    bounded_ns: int
-    uncached_ns: float | None
-    inexact: bool
-
-    @property
-    def attained(self) -> float | None:
-        """Attainable time over the time of the parts for which it is known."""
-        return _over(self.attainable_ns, self.bounded_ns)
-
-
-def totals(parts: list[Part], roofs: Roofs) -> Totals:
-    """Sums of the work of parts, each with the device time of the parts for which it is known."""
-
-    def known(column: Any) -> tuple[float | None, int]:
-        chosen = [p for p in parts if column[p.variant] == column[p.variant]]  # not NaN
-        if not any(part.weight for part in chosen):
-            return None, 0
-        total = sum(part.weight * float(column[part.variant]) for part in chosen)
-        return total, sum(part.device_ns for part in chosen)
-
-    return Totals(
-        *known(roofs.flops),
-        *known(roofs.bytes),
-        *known(roofs.attainable_ns),
-        known(roofs.uncached_ns)[0],
-        any(bool(roofs.inexact[part.variant]) for part in parts),
-    )
 
 
 class Counted(NamedTuple):
@@ -375,9 +395,9 @@ def _row(
         "attainable_ns": None if total.attainable_ns is None else round(total.attainable_ns),
         "flops": None if total.flops is None else float(round(total.flops)),
         "moved_bytes": None if total.moved is None else float(round(total.moved)),
-        "intensity": _over(total.flops, total.moved),
-        "flop_per_s": _over(total.flops, total.counted_ns, 1e9),
-        "bytes_per_s": _over(total.moved, total.moved_ns, 1e9),
+        "intensity": over(total.flops, total.moved),
+        "flop_per_s": over(total.flops, total.counted_ns, 1e9),
+        "bytes_per_s": over(total.moved, total.moved_ns, 1e9),
         "peak_flop_per_s": first.peak,
         "peak_bytes_per_s": first.bandwidth,
         "counted_ratio": counted_ns / device_ns if device_ns else None,
@@ -394,7 +414,3 @@ def _why_above(bound: str | None, total: Totals) -> str:
     if total.uncached_ns is None:
         return CACHED_OR_NOT_MOVED
     return CACHED if total.uncached_ns <= total.bounded_ns else NOT_MOVED
-
-
-def _over(value: float | None, by: float | None, scale: float = 1.0) -> float | None:
-    return value / by * scale if value is not None and by else None

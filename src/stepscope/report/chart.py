@@ -16,7 +16,7 @@ MOST_BARS = 20
 
 ERRORS = {
     "no-chart": (
-        "`stepscope.chart` draws answers that have their own picture (`roofline`, `rank_map`, `scaling`) or a "
+        "`stepscope.chart` draws answers that have their own picture (`roofline`, `rank_overview` with a measure, `scaling`) or a "
         "column of shares; this one has neither, or no value in it."
     )
 }
@@ -26,7 +26,7 @@ def chart(table: Table) -> Any:
     """Draws an answer as a matplotlib figure, which a notebook shows and `savefig` writes.
 
     Args:
-        table: an answer with all its columns: `trace.roofline()` is drawn as a roofline, `trace.rank_map()` as a map,
+        table: an answer with all its columns: `trace.roofline()` is drawn as a roofline, `trace.rank_overview(measure="step")` as a map,
             `stepscope.scaling(runs)` as curves, any other by its first column of shares, with the 20 largest rows.
 
     Raises:

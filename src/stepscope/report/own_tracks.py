@@ -52,7 +52,7 @@ _QUEUED = f"""
     WHERE handed_ns < start_ns
 """
 QUEUE = _CHANGES.format(changes=_QUEUED)
-"""Kernels, copies and fills that were launched and had not started, counted as in the question `queue`."""
+"""Kernels, copies and fills that were launched and had not started, counted as in `launches --by stream`."""
 
 _COPIED = """
     SELECT 'copies: device ' || device || ' ' || copy_kind || ' (GB/s)' AS track,

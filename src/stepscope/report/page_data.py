@@ -225,19 +225,13 @@ def _made(report: Report, place: int) -> Any:
 
 
 def holds(scope: Scope) -> list[str]:
-    """Names what a recording has rows of: its tables, each kind of event, as in `host_event python`, and `counter kind`
-    for counters of known kinds."""
+    """Names what a recording has rows of: its tables, and each kind of event, as in `host_event python`."""
     return [*scope.store.filled(), *scope.sql(_KINDS)["held"].to_pylist()]
 
 
 _KINDS = " UNION ALL ".join(
-    (
-        *(
-            f"SELECT '{table} ' || kind AS held FROM (SELECT DISTINCT kind FROM {table})"
-            for table in ("host_event", "device_event")
-        ),
-        "SELECT 'counter kind' WHERE EXISTS (FROM counter WHERE kind IS NOT NULL AND value IS NOT NULL)",
-    )
+    f"SELECT '{table} ' || kind AS held FROM (SELECT DISTINCT kind FROM {table})"
+    for table in ("host_event", "device_event")
 )
 
 

@@ -14,11 +14,15 @@ _MOST_LABELS = 24
 
 
 def map_figure(table: Table) -> Any:
-    """Draws an answer to `rank-map`: ranks downwards, steps to the right, the darker the higher.
+    """Draws an answer to `rank-overview` with a measure: ranks downwards, steps to the right, the darker the higher.
 
     Raises:
         StepScopeError: there is nothing to draw, or matplotlib is not installed.
     """
+    if table.asked.get("measure") is None:
+        raise StepScopeError(
+            "there is nothing to draw", hint="choose what to draw, as in --measure step", slug="nothing-to-draw"
+        )
     rows = [row for row in table.rows() if row["value_ns"] is not None]
     if not rows:
         raise StepScopeError(

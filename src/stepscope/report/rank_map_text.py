@@ -36,7 +36,7 @@ class Scale:
 
 
 def scale_of(rows: Sequence[dict[str, Any]]) -> Scale:
-    """The scale of an answer to `rank-map`: from its lowest to its highest counted value, at least 10 % of the
+    """The scale of a map: from its lowest to its highest counted value, at least 10 % of the
     median."""
     values = sorted(row["value_ns"] for row in rows if row["counted"])
     values = values or sorted(row["value_ns"] for row in rows)
@@ -46,8 +46,10 @@ def scale_of(rows: Sequence[dict[str, Any]]) -> Scale:
     return Scale(max(0.0, low - missing / 2), high + missing / 2, middle)
 
 
-def map_lines(table: Table, *, width: int) -> list[Line]:
-    """An answer to `rank-map` as lines of at most `width` columns."""
+def map_lines(table: Table, *, width: int, most: int | None = None) -> list[Line]:
+    """An answer to `rank-overview` as lines of at most `width` columns: a map of a measure, else a grid."""
+    if "value_ns" not in table.arrow.column_names:
+        return table.lines(width=width, most=most)
     title = f"{MARK if table.unreliable else ''} {table.question.asks}".strip()
     lines = [Line(text, "title") for text in wrapped(title, width)]
     rows = [row for row in table.rows() if row["value_ns"] is not None]

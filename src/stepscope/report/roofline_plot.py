@@ -24,7 +24,7 @@ _LEAST_SHARE = 0.0005
 ERRORS = {
     "nothing-to-draw": (
         "No row of the roofline has operations, bytes and device time. The column `note` says why; usually "
-        "the recording was made without `record_shapes=True`. For `rank-map`: no step has the requested "
+        "the recording was made without `record_shapes=True`. For `rank-overview`: no measure is chosen, or no step has the requested "
         "measure."
     )
 }

@@ -111,7 +111,7 @@ def answer_lines(
     if drawing == "map":
         from stepscope.report.rank_map_text import map_lines
 
-        return map_lines(table, width=width)
+        return map_lines(table, width=width, most=most)
     if drawing == "runs":
         from stepscope.report.scaling_text import scaling_lines
 

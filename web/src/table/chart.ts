@@ -31,7 +31,7 @@ const FEWEST_POINTS = 3;
  */
 export function chartOf(columns: readonly Column[], rows: readonly Row[], drawing: string): Chart {
   if (rows.length === 0 || drawing === "text" || drawing === "paragraphs") return { kind: "none" };
-  if (drawing === "map") return { kind: "map" };
+  if (drawing === "map") return { kind: columns.some((one) => one.name === "value_ns") ? "map" : "none" };
   const lines = overTime(columns, rows);
   if (lines !== null) return lines;
   const name = columns.find((one) => one.type === "text" && rows.some((row) => isMeasured(row[one.name])));

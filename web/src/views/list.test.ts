@@ -18,8 +18,8 @@ describe("questions that stand under no view", () => {
   });
 
   it("need counters of a kind they know", () => {
-    expect(emptyQuestion(asked("device-metrics"), [1], holding("counter"))).not.toBeNull();
-    expect(emptyQuestion(asked("device-metrics"), [1], holding("counter", "counter kind"))).toBeNull();
+    expect(emptyQuestion(asked("counters"), [1], holding("step"))).not.toBeNull();
+    expect(emptyQuestion(asked("counters"), [1], holding("counter"))).toBeNull();
   });
 
   it("need both sides where they have two", () => {

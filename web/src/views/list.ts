@@ -74,7 +74,6 @@ export const VIEWS: readonly View[] = [
       "communication",
       "overlap",
       "stragglers",
-      "rank-map",
       "drift",
       "critical-path",
       "all-to-all",
@@ -182,13 +181,12 @@ const EVENTS = ["host_event", ...DEVICE];
 /** What questions outside of all views need; unknown for the others. */
 const MADE_FROM: Readonly<Record<string, readonly string[]>> = {
   ...from(DEVICE, "classes copies device-time efficiency gpu-summary gpu-trace idle kernel-types launches"),
-  ...from(DEVICE, "priorities prof queue short-kernels tensor-cores utilization"),
+  ...from(DEVICE, "prof tensor-cores utilization"),
   ...from(CALLS, "api-summary synchronizations"),
   ...from(EVENTS, "annotations what-if"),
   ...from([...EVENTS, "step"], "durations"),
   ...from(["counter", "kernel_metric"], "counters"),
-  ...from(["counter kind"], "device-metrics"),
-  ...from(["host_metric"], "host-metrics snapshot"),
+  ...from(["host_metric"], "host-metrics"),
   ...from(["kernel_metric"], "metrics-diff"),
   ...from(["primitive"], "onednn"),
 };

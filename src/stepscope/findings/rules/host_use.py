@@ -14,11 +14,11 @@ _THREADS = "{sampled} where its threads are"
 _METRIC_TITLES = {
     "cpu_utilization": (
         "The job used {part} of the processors that it may use",
-        f"{_THREADS}: one that works while the others wait, input, or locks. `stepscope snapshot` has the rest of the picture.",
+        f"{_THREADS}: one that works while the others wait, input, or locks. `stepscope host-metrics` has the rest of the picture.",
     ),
     "core_utilization": (
         "The job used {part} of the physical cores, by {report}",
-        f"{_THREADS}; `stepscope snapshot` has the rest of the picture.",
+        f"{_THREADS}; `stepscope host-metrics` has the rest of the picture.",
     ),
     "run_queue_wait": (
         "Threads that could run had no processor for {part} of that time",
@@ -61,7 +61,7 @@ def host_use(facts: Facts) -> Iterator[Finding]:
             unit="ratio",
             evidence=(row,),
             advice=advice.format(sampled=sampled),
-            query="stepscope snapshot SRC",
+            query="stepscope host-metrics SRC",
         )
 
 
@@ -113,6 +113,6 @@ def host_flagged(facts: Facts) -> Iterator[Finding]:
             value=row["part"],
             unit="ratio",
             evidence=(row,),
-            advice="`stepscope snapshot SRC` says what to look at next; the evidence has what APS says.",
-            query="stepscope snapshot SRC",
+            advice="`stepscope host-metrics SRC` says what to look at next; the evidence has what APS says.",
+            query="stepscope host-metrics SRC",
         )

@@ -14,7 +14,7 @@ _OTHER_TABLES = (
     ("inline_timing", "inline", "the events that the job measured inline"),
     ("stack_sample", "hotspots", "the functions that were sampled"),
     ("primitive", "onednn", "the primitives of oneDNN"),
-    ("host_metric", "snapshot", "what was measured of the host"),
+    ("host_metric", "host-metrics", "what was measured of the host"),
     ("measured_kernel", "metrics", "counters of kernels"),
 )
 """Tables that such a recording may have rows in, the question about them, and their name."""

@@ -90,7 +90,7 @@ def throttled_device(facts: Facts) -> Iterator[Finding]:
         evidence=first(devices, 8),
         rank=worst["rank"],
         ranks=tuple(dict.fromkeys(row["rank"] for row in devices)),
-        advice=f"`stepscope device-metrics` of this recording has power, temperature and clocks. {advice}",
+        advice=f"`stepscope counters --by metric` of this recording has power, temperature and clocks. {advice}",
         query=f"SELECT avg(throttled / 100) FROM ({_MOMENTS}) WHERE rank = {worst['rank']} AND device = "
         f"{sql_literal(worst['device'])}",
     )
