@@ -6,10 +6,10 @@ import gzip
 import io
 import lzma
 import os
-import pickle
 import tarfile
 import zipfile
 import zlib
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -20,7 +20,7 @@ from tests.examples import examples
 from stepscope.base.errors import SourceError
 from stepscope.formats import container
 from stepscope.formats.container import members, strip_bom
-from stepscope.formats.inflate import Gzip, Peekable
+from stepscope.formats.inflate import uncompressed
 from stepscope.formats.registry import format_of
 
 TEXT = b'[{"ph": "X", "name": "gemm", "ts": 1}]\n' * 50
@@ -155,29 +155,16 @@ def test_corrupt_gzip_gives_all_that_zlib_can_decode_bytewise(content, level, da
         except zlib.error:
             break
 
-    def again():
-        return Peekable(_Bytes(bytes(packed)))
-
-    stream = Gzip(again(), again)
+    damage = []
+    stream, _ = uncompressed(lambda _: iter([bytes(packed)]), 1, damage)
     read = stream.read(1 << 20)
     assert len(oracle) - len(read) <= 258  # one symbol is at most that long
     assert oracle.startswith(read[: len(oracle)])
-    assert stream.damage is not None or read == content
-
-
-class _Bytes:
-    damage = None
-
-    def __init__(self, data):
-        self._file = io.BytesIO(data)
-        self.read = self._file.read
-
-    def close(self):
-        pass
+    assert damage or read == content
 
 
 def test_stream_that_inflates_beyond_reason_is_cut(lay, monkeypatch):
-    monkeypatch.setattr(container, "MOST_INFLATED", 1 << 20)
+    monkeypatch.setattr(container, "MAX_INFLATED", 1 << 20)
     path = lay(gzip.compress(bytes(8 << 20)))
     (member,) = members(path)
     with member.open() as stream:
@@ -187,8 +174,8 @@ def test_stream_that_inflates_beyond_reason_is_cut(lay, monkeypatch):
 
 
 def test_large_plain_file_is_not_mistaken_for_a_bomb(lay, monkeypatch):
-    monkeypatch.setattr(container, "MOST_INFLATED", 10)
-    monkeypatch.setattr(container, "MOST_RATIO", 0)
+    monkeypatch.setattr(container, "MAX_INFLATED", 10)
+    monkeypatch.setattr(container, "MAX_RATIO", 0)
     assert read(lay(TEXT)) == [(None, TEXT, None)]
 
 
@@ -222,8 +209,8 @@ def test_members_of_an_archive_are_read_each(lay, archive):
 
 
 @pytest.mark.parametrize("archive", [zipped(TWO), tarred(TWO, "w:gz")], ids=["zip", "tar.gz"])
-def test_members_open_in_any_order_and_in_other_processes(lay, archive):
-    found = [pickle.loads(pickle.dumps(member)) for member in members(lay(archive))]  # noqa: S301
+def test_members_open_in_any_order(lay, archive):
+    found = list(members(lay(archive)))
     for member in (found[1], found[0], found[1]):
         with member.open() as head:
             assert head.read(10) == TEXT[:10]
@@ -233,14 +220,14 @@ def test_members_open_in_any_order_and_in_other_processes(lay, archive):
 
 def test_compressed_archive_is_inflated_once_when_read_in_order(lay, monkeypatch):
     opened = []
-    real = container.FileWindow
+    real = container._file
 
-    def counted(*args):
+    def counted(*args, **more):
         opened.append(args)
-        return real(*args)
+        return real(*args, **more)
 
     path = lay(tarred({f"{n}.json": TEXT for n in range(20)}, "w:gz"))
-    monkeypatch.setattr(container, "FileWindow", counted)
+    monkeypatch.setattr(container, "_file", counted)
     for member in members(path):
         with member.open() as head:
             head.read(100)
@@ -340,10 +327,10 @@ def test_tar_headers_cost_no_memory_and_end(lay, archive):
 
 
 def test_compressed_tar_that_inflates_beyond_reason_is_cut(lay, monkeypatch):
-    monkeypatch.setattr(container, "MOST_INFLATED", 1 << 20)
+    monkeypatch.setattr(container, "MAX_INFLATED", 1 << 20)
     path = lay(gzip.compress(header(64 << 20) + bytes(64 << 20)))
     ((_, content, damage),) = read(path)
-    assert len(content) < path.stat().st_size * container.MOST_RATIO + (2 << 20)
+    assert len(content) < path.stat().st_size * container.MAX_RATIO + (2 << 20)
     assert damage == "implausible_size"
 
 
@@ -389,20 +376,20 @@ def test_file_that_may_not_be_read_is_refused(lay, monkeypatch):
     def forbidden(*_args, **_options):
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("builtins.open", forbidden)
+    monkeypatch.setattr(Path, "open", forbidden)
     assert refusal(path) == "no-permission"
 
 
 def test_disk_that_fails_while_reading_is_an_error_with_a_cure(lay, monkeypatch):
-    (member,) = members(lay(TEXT * 1000))
-    stream = member.open()
-
-    def fails(_size):
+    def fails(*_):
+        yield TEXT
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(stream._stream, "read", fails)
-    with pytest.raises(SourceError, match="input/output error"):
-        stream.read(100)
+    path = lay(TEXT * 1000)
+    monkeypatch.setattr(container, "_file", fails)
+    (member,) = members(path)
+    with member.open() as stream, pytest.raises(SourceError, match="input/output error"):
+        stream.read()
 
 
 @pytest.mark.parametrize(
@@ -461,12 +448,12 @@ def test_no_damage_makes_it_raise_anything_else(tmp_path_factory, archive, data)
 
 def test_members_of_a_compressed_archive_are_read_in_two_passes_together(lay, monkeypatch):
     opened = []
-    open_again = container._Forwards._open
-    monkeypatch.setattr(container._Forwards, "_open", lambda self: (opened.append(1), open_again(self))[1])
+    real = container.ByteStream
+    monkeypatch.setattr(container, "ByteStream", lambda *args, **more: (opened.append(args[1]), real(*args, **more))[1])
     names = [f"rank{n}.json" for n in range(12)]
     path = lay(tarred(dict.fromkeys(names, TEXT * 2000), "w:gz"))
     listings = container.Listings()
     for name in names:
         with listings.member(str(path), name).open() as stream:
             assert stream.read() == TEXT * 2000
-    assert len(opened) == 2
+    assert opened.count(str(path)) == 3  # to see what it is, to list it, and to read it

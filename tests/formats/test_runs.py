@@ -221,11 +221,14 @@ def test_copies_are_known_however_each_is_compressed(tmp_path, said):
     assert set(run.copies.values()) == {str(folder / "a.json")}
 
 
-def test_recordings_that_say_the_same_and_differ_in_size_are_not_read_for_it(tmp_path, monkeypatch):
+def test_recordings_that_say_the_same_and_differ_at_their_start_are_not_read_for_it(tmp_path, monkeypatch):
     write(tmp_path / "a.json", base=10**18)
     write(tmp_path / "longer.json", base=10**18)
     (tmp_path / "b.json.gz").write_bytes(gzip.compress((tmp_path / "a.json").read_bytes() + b" "))
-    monkeypatch.setattr(Member, "digest", lambda one: pytest.fail(f"{one.label} was read"))
+    digest = Member.digest
+    monkeypatch.setattr(
+        Member, "digest", lambda one, size=None: digest(one, size) if size else pytest.fail(f"{one.label} was read")
+    )
     assert find_run(tmp_path).copies == {}
 
 

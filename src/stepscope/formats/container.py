@@ -1,50 +1,45 @@
 """Opens files as they come: plain, compressed, or many in one archive.
 
-A file is identified by its first bytes; its name is only a label. Archives are read as streams: nothing is ever written
-to disk, links, devices and sparse files inside them are skipped, names are never paths, and claimed sizes are not
-believed.
+A file is identified by its first bytes; its name is only a label. Archives are read as streams: nothing is written to
+disk, so that an archive of any size needs no space for what is in it. Links, devices and sparse files inside them are
+skipped, names are never paths, and claimed sizes are not believed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import stat
 import tarfile
 import threading
 import zipfile
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from stepscope.base.errors import SourceError
 from stepscope.base.quoting import path_text, printable
-from stepscope.formats.inflate import Checked, Deflate, FileWindow, Peekable, Stream, uncompressed
+from stepscope.formats.inflate import BLOCK_BYTES, Blocks, Opener, Source, checked, inflated, uncompressed
 
-MOST_LAYERS = 3
+MAX_LAYERS = 3
 """Compressions around one another, such as `trace.json.gz.gz`."""
-MOST_INFLATED = 1 << 30
-MOST_RATIO = 500
-"""A stream that inflates to more than `MOST_INFLATED` bytes and to more than this many times its size on disk is no
+MAX_INFLATED = 1 << 30
+MAX_RATIO = 500
+"""A stream that inflates to more than `MAX_INFLATED` bytes and to more than this many times its size on disk is no
 trace: the text of traces inflates 10 to 60 times."""
 BOM = b"\xef\xbb\xbf"
 BLANK = b" \t\r\n\x00"
 """Bytes that are not text: spaces, and the zeros of a preallocated file."""
 _ZIP_HEADER = 30
 _TAR_BLOCK = 512
-_MOST_HEADERS = 1 << 14
+_MAX_HEADERS = 1 << 14
 """Bytes of headers before one member of a tar archive. The time that `tarfile` takes for a header, and before Python
 3.12.6 and its like the memory too, grows with the square of its length."""
 _INFLATES = 12
 """How many times its size on disk a compressed trace has in memory, if it was not inflated yet."""
-_KEPT_BYTES = 1 << 20
-_SKIPPED_BYTES = 1 << 18
-_GZIP = b"\x1f\x8b"
-_EXTRA_FIELD = 4
-_TOLD = 0xFFFFFFFF
-"""The bits of a size that the end of a gzip stream states."""
+_RECENT_BYTES = 1 << 20
 
 ERRORS = {
     "archive-damaged": (
@@ -84,24 +79,31 @@ class ByteStream:
 
     Attributes:
         layers: compressions that are removed.
-        damage: class of damage of the container, known after the end was read.
     """
 
-    def __init__(self, opener: Callable[[], Stream], label: str, size: int, *, packed: bool = False) -> None:
+    def __init__(self, opener: Opener, label: str, size: int, *, packed: bool = False) -> None:
         self._label = label
-        self._stream, self.layers = uncompressed(opener, MOST_LAYERS)
-        inflates = packed or self.layers > 0
-        self._left = max(MOST_INFLATED, MOST_RATIO * size) if inflates else 1 << 62
-        self._damage: str | None = None
+        self._damage: list[str] = []
+        self._source, self.layers = uncompressed(opener, MAX_LAYERS, self._damage)
+        if packed or self.layers:
+            self._source = Source(self._bounded(self._source.rest(), max(MAX_INFLATED, MAX_RATIO * size)))
+
+    def _bounded(self, blocks: Blocks, limit: int) -> Blocks:
+        for block in blocks:
+            yield block
+            limit -= len(block)
+            if limit < 0:
+                self._damage.append("implausible_size")
+                return
 
     @property
     def damage(self) -> str | None:
-        """Class of damage of the container, None while there is none."""
-        return self._damage or self._stream.damage
+        """Class of damage of the container, complete after the end was read; None while there is none."""
+        return self._damage[0] if self._damage else None
 
     def peek(self, size: int) -> bytes:
         """The next bytes, which can be read again."""
-        return self._stream.peek(size)
+        return self._source.peek(size)
 
     def read(self, size: int = -1, /) -> bytes:
         """Reads `size` bytes, fewer only at the end, none after it; all if negative.
@@ -109,48 +111,20 @@ class ByteStream:
         Raises:
             SourceError: the file can no longer be read (a disk or network file system failed).
         """
-        if size < 0:
-            return b"".join(iter(lambda: self.read(1 << 20), b""))
-        if self._left < 0:
-            self._damage = "implausible_size"
-            return b""
         try:
-            data = self._stream.read(size)
+            return b"".join(self._source.rest()) if size < 0 else self._source.read(size)
         except OSError as error:
             raise unreadable(self._label, error) from error
-        self._left -= len(data)
-        return data
 
     def close(self) -> None:
         """Closes the file."""
-        self._stream.close()
+        self._source = Source(iter(()))
 
     def __enter__(self) -> ByteStream:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a member's bytes are.
-
-    Attributes:
-        offset: of the member's first byte, in the file or in `within`.
-        length: of its bytes there; to the end when None.
-        entry: its entry in the directory of a zip archive.
-        within: the uncompressed archive, if the archive itself is compressed.
-        shared: whether another member has some of the same bytes.
-        packed: whether its bytes are compressed there.
-    """
-
-    offset: int = 0
-    length: int | None = None
-    entry: zipfile.ZipInfo | None = None
-    within: _Forwards | None = None
-    shared: bool = False
-    packed: bool = False
 
 
 COPIED = "stepscope-copy-"
@@ -169,14 +143,18 @@ class Member:
             of several.
         size: bytes it takes on disk.
         process: one of the processes in the file; None if it holds one.
+        offset: the byte of the archive at which it starts.
+        packed: whether its bytes are compressed there.
     """
 
     path: Path
     name: str | None
     label: str
     size: int
-    _place: _Place = field(default_factory=_Place, repr=False, compare=False)
     process: str | None = None
+    offset: int = field(default=0, compare=False)
+    packed: bool = field(default=False, compare=False)
+    _opener: Opener | None = field(default=None, repr=False, compare=False)
 
     def of_process(self, process: str | None) -> Member:
         """The same file, restricted to one process.
@@ -190,14 +168,9 @@ class Member:
         return replace(self, process=process, label=f"{self.label}!{process}")
 
     @property
-    def offset(self) -> int:
-        """The byte of the archive at which it begins."""
-        return self._place.offset
-
-    @property
     def text_size(self) -> int:
         """Its uncompressed size in bytes, roughly."""
-        return self.size * _INFLATES if self._place.packed else self.size
+        return self.size * _INFLATES if self.packed else self.size
 
     def open(self) -> ByteStream:
         """Opens its uncompressed bytes.
@@ -206,66 +179,56 @@ class Member:
             SourceError: the file cannot be read, needs a password or an unknown method, or is one of
                 several members with the same bytes of an archive.
         """
-        place = self._place
-        if place.shared:
-            raise SourceError(
-                f"{self.label} shares its bytes with another member of the archive",
-                hint="copy the archive again, or repair it with `zip -FF` and give the result",
-                slug="archive-damaged",
-            )
-        opener = self._packed()
-        if place.entry is not None:
-            opener = partial(_unzipped, opener, place.entry, self.label)
-        packed = place.within is not None or place.entry is not None
+        opener = self._opener or partial(_file, self.path)
         try:
-            return ByteStream(opener, self.label, self.size, packed=packed)
+            return ByteStream(opener, self.label, self.size, packed=self.name is not None)
         except OSError as error:
             raise unreadable(self.label, error) from error
 
-    def _packed(self) -> Callable[[], Stream]:
-        """Opens its bytes as they are on disk or in an archive."""
-        place = self._place
-        if place.within is not None:
-            return partial(_Stretch, place.within, place.offset, place.length or 0)
-        return partial(FileWindow, str(self.path), place.offset, place.length)
-
-    def told_size(self) -> int | None:
-        """Its uncompressed size in bytes as the file states it, without the higher bits; None if only reading it would
-        tell, or it cannot be read."""
-        place = self._place
-        with suppress(SourceError, OSError):
-            with self.open() as stream:
-                layers = stream.layers
-            if not layers:
-                return (self.size if place.entry is None else place.entry.file_size) & _TOLD
-            if layers == 1 and place.within is None and place.entry is None:
-                with self.path.open("rb") as file:
-                    file.seek(place.offset)
-                    head = file.read(4)
-                    # Of several gzips in one file, as bgzip writes with its own field, each states its own size only.
-                    is_gzip = head[:2] == _GZIP and not head[3] & _EXTRA_FIELD
-                    file.seek(place.offset + self.size - 4)
-                    return int.from_bytes(file.read(4), "little") if is_gzip else None
-        return None
-
-    def digest(self) -> bytes:
-        """A digest of its uncompressed bytes: the same for copies of one file, however each is compressed.
+    def digest(self, size: int | None = None) -> bytes:
+        """A digest of its uncompressed bytes, or of the first `size`: the same for copies of one file, however each
+        is compressed.
 
         Raises:
             SourceError: the file cannot be read.
         """
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         with self.open() as stream:
-            while block := stream.read(_KEPT_BYTES):
-                found.update(block)
-        return found.digest()
+            if size is not None:
+                digest.update(stream.read(size))
+            else:
+                while block := stream.read(_RECENT_BYTES):
+                    digest.update(block)
+        return digest.digest()
+
+
+def _file(path: Path, damage: list[str], offset: int = 0, length: int | None = None) -> Blocks:
+    """The bytes of a file, or of a range in it."""
+    with path.open("rb", buffering=0) as file:
+        file.seek(offset)
+        if length is not None:
+            yield from _range(lambda size, _: file.read(size), offset, length, damage)
+        else:
+            while block := file.read(BLOCK_BYTES):
+                yield block
+
+
+def _range(read_at: Callable[[int, int], bytes], offset: int, length: int, damage: list[str]) -> Blocks:
+    """The bytes of a member of an archive."""
+    end = offset + length
+    while offset < end:
+        block = read_at(min(BLOCK_BYTES, end - offset), offset)
+        if not block:
+            damage.append("archive_truncated")
+            return
+        yield block
+        offset += len(block)
 
 
 def members(path: Path) -> Iterator[Member]:
     """Lists the members of a file: itself, or the files of an archive (zip, tar, compressed tar).
 
-    Members may be opened at once or later, in any order and in other processes; one after the other
-    is fastest in a compressed tar.
+    Members may be opened at once or later, in any order; one after the other is fastest in a compressed tar.
 
     Raises:
         SourceError: the file is missing, a directory, no regular file, or may not be read.
@@ -289,7 +252,7 @@ def members(path: Path) -> Iterator[Member]:
                 hint="pipe it in, with - as SRC, or save it to a file: files are read more than once",
                 slug="not-a-file",
             )
-        with ByteStream(partial(FileWindow, str(path)), str(path), status.st_size) as stream:
+        with ByteStream(partial(_file, path), str(path), status.st_size) as stream:
             head, layers = stream.peek(_TAR_BLOCK), stream.layers
     except OSError as error:
         raise unreadable(str(path), error) from error
@@ -298,7 +261,7 @@ def members(path: Path) -> Iterator[Member]:
     elif _is_tar(head):
         yield from _tar_members(path, compressed=layers > 0)
     else:
-        yield Member(path, None, called(path), status.st_size, _Place(packed=layers > 0))
+        yield Member(path, None, called(path), status.st_size, packed=layers > 0)
 
 
 def called(path: Path) -> str:
@@ -334,9 +297,9 @@ class Listings:
         """
         if path not in self._listed:
             self._listed[path] = list(members(Path(path)))
-        for found in self._listed[path]:
-            if found.name == name:
-                return found
+        for member in self._listed[path]:
+            if member.name == name:
+                return member
         raise SourceError(
             f"{path_text(path)} has changed while it was read",
             hint="wait until it is complete",
@@ -379,62 +342,63 @@ def _zip_members(path: Path) -> Iterator[Member]:
             hint="copy it again, or repair it with `zip -FF` and give the result",
             slug="archive-damaged",
         ) from error
-    shared = _sharing(entries)
+    overlapping = _overlapping(entries)
     for entry in entries:
         kind = stat.S_IFMT(entry.external_attr >> 16)
         if entry.is_dir() or kind not in (0, stat.S_IFREG) or _is_noise(entry.filename):
             continue
         name = printable(entry.filename)
-        offset = _zip_data(path, entry)
+        label = f"{called(path)}!{name}"
         packed = entry.compress_type != zipfile.ZIP_STORED
-        place = _Place(offset, entry.compress_size, entry, shared=entry in shared, packed=packed)
-        yield Member(path, name, f"{called(path)}!{name}", entry.compress_size, place)
+        opener = partial(_zipped, path, entry, label, entry in overlapping)
+        yield Member(path, name, label, entry.compress_size, None, entry.header_offset, packed, opener)
 
 
-def _sharing(entries: list[zipfile.ZipInfo]) -> set[zipfile.ZipInfo]:
-    """Entries that begin within the bytes of another: this way a few KB can stand for terabytes."""
-    shared, end = set(), 0
+def _overlapping(entries: list[zipfile.ZipInfo]) -> set[zipfile.ZipInfo]:
+    """Entries that start within the bytes of another: this way a few KB can stand for terabytes."""
+    overlapping, end = set(), 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         if entry.header_offset < end:
-            shared.add(entry)
+            overlapping.add(entry)
         end = max(end, entry.header_offset + _ZIP_HEADER + entry.compress_size)
-    return shared
+    return overlapping
 
 
-def _zip_data(path: Path, entry: zipfile.ZipInfo) -> int:
-    """First byte of a member's data: its own header may be longer than the directory says."""
-    window = FileWindow(str(path), max(0, entry.header_offset))
-    try:
-        header = window.read(_ZIP_HEADER)
-    finally:
-        window.close()
-    if len(header) < _ZIP_HEADER or not header.startswith(b"PK\x03\x04"):
-        return path.stat().st_size
-    name, extra = (int.from_bytes(header[at : at + 2], "little") for at in (26, 28))
-    return entry.header_offset + _ZIP_HEADER + name + extra
-
-
-def _unzipped(opener: Callable[[], Stream], entry: zipfile.ZipInfo, label: str) -> Stream:
+def _zipped(path: Path, entry: zipfile.ZipInfo, label: str, overlaps: bool, damage: list[str]) -> Blocks:
+    if overlaps:
+        raise SourceError(
+            f"{label} shares its bytes with another member of the archive",
+            hint="copy the archive again, or repair it with `zip -FF` and give the result",
+            slug="archive-damaged",
+        )
     if entry.flag_bits & 1:
         raise SourceError(
             f"{label} is encrypted",
             hint="unpack the archive with its password and give the files inside",
             slug="archive-encrypted",
         )
-    if entry.compress_type == zipfile.ZIP_STORED:
-        return Checked(opener(), entry.CRC)
+    content = partial(_zip_content, path, entry)
     if entry.compress_type == zipfile.ZIP_DEFLATED:
-        again = partial(_peekable, opener)
-        return Checked(Deflate(again(), again), entry.CRC)
-    raise SourceError(
-        f"{label} is compressed in a way StepScope does not know (zip method {entry.compress_type})",
-        hint="unpack the archive and give the files inside",
-        slug="archive-method",
-    )
+        return checked(inflated(content, damage), entry.CRC, damage)
+    if entry.compress_type != zipfile.ZIP_STORED:
+        raise SourceError(
+            f"{label} is compressed in a way StepScope does not know (zip method {entry.compress_type})",
+            hint="unpack the archive and give the files inside",
+            slug="archive-method",
+        )
+    return checked(content(damage), entry.CRC, damage)
 
 
-def _peekable(opener: Callable[[], Stream]) -> Peekable:
-    return Peekable(opener())
+def _zip_content(path: Path, entry: zipfile.ZipInfo, damage: list[str]) -> Blocks:
+    """A member's bytes in the archive. Its own header may be longer than the directory says."""
+    with path.open("rb", buffering=0) as file:
+        file.seek(max(0, entry.header_offset))
+        header = file.read(_ZIP_HEADER)
+    if len(header) < _ZIP_HEADER or not header.startswith(b"PK\x03\x04"):
+        damage.append("archive_truncated")
+        return
+    name, extra = (int.from_bytes(header[at : at + 2], "little") for at in (26, 28))
+    yield from _file(path, damage, entry.header_offset + _ZIP_HEADER + name + extra, entry.compress_size)
 
 
 # -- tar -------------------------------------------------------------------------------------------
@@ -449,63 +413,55 @@ def _is_tar(head: bytes) -> bool:
 
 
 class _Forwards:
-    """A file object with seeking backwards for an archive whose bytes come only forwards.
+    """The bytes of a compressed archive from any offset on.
 
-    All members of an archive share one, so that reading them in order costs one pass. The last bytes are kept, because
-    a member's head is usually read before the member is opened again and read entirely; going back further starts
-    again from the beginning, as does sending it to another process.
-
-    Attributes:
-        headers_left: bytes that `read` may still read; see `_entries`.
+    All members of an archive share one, so that reading them in order costs one pass. The last bytes are stored, because
+    a member's head is usually read before the member is opened again and read entirely; an earlier offset restarts from
+    the beginning of the archive.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
         self._stream: ByteStream | None = None
-        self._recent = b""
-        self._end = 0  # of the bytes read so far
-        self._at = 0
-        self.headers_left = 0
+        self._recent: deque[tuple[int, bytes]] = deque(maxlen=2)  # offset and bytes of the last blocks
+        self._end = 0
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Forwards, (self._path,)
-
-    @property
-    def damage(self) -> str | None:
-        """The archive's damage as far as it was read."""
-        return self._stream.damage if self._stream else None
-
-    def read_at(self, offset: int, size: int) -> bytes:
-        """`size` bytes from `offset` on, fewer only at the end."""
+    def read_at(self, size: int, offset: int) -> bytes:
+        """Up to `size` bytes from `offset` on, none at the end."""
         with self._lock:
-            if self._stream is None or offset < self._end - len(self._recent):
-                self._open()
-            while self._end < offset:
-                if not self._read_on(min(_SKIPPED_BYTES, offset - self._end)):
-                    return b""
-            recent = self._recent[len(self._recent) - (self._end - offset) :][:size]
-            return recent + self._read_on(size - len(recent))
+            if self._stream is None or (self._recent and offset < self._recent[0][0]):
+                self._stream = ByteStream(partial(_file, self._path), str(self._path), self._path.stat().st_size)
+                self._recent.clear()
+                self._end = 0
+            while self._end <= offset and (block := self._stream.read(_RECENT_BYTES)):
+                self._recent.append((self._end, block))
+                self._end += len(block)
+            for start, block in self._recent:
+                if start <= offset < start + len(block):
+                    return block[offset - start : offset - start + size]
+            return b""
 
-    def _open(self) -> None:
-        self.close()
-        opener = partial(FileWindow, str(self._path))
-        self._stream = ByteStream(opener, str(self._path), self._path.stat().st_size)
-        self._recent, self._end = b"", 0
+    def opened(self, offset: int, length: int, damage: list[str]) -> Blocks:
+        """The bytes of a member."""
+        truncated: list[str] = []
+        yield from _range(self.read_at, offset, length, truncated)
+        if truncated:
+            damage.append((self._stream and self._stream.damage) or truncated[0])
 
-    def _read_on(self, size: int) -> bytes:
-        fresh = self._stream.read(size) if self._stream and size else b""
-        self._recent = (self._recent + fresh)[-_KEPT_BYTES:]
-        self._end += len(fresh)
-        return fresh
 
-    def close(self) -> None:
-        """Closes the file."""
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
+class _Headers:
+    """The file object from which `tarfile` reads headers, and nothing else.
 
-    # The part of a file object that `tarfile` uses; it reads nothing but headers.
+    Attributes:
+        left: bytes that it may still read.
+    """
+
+    def __init__(self, path: Path, read_at: Callable[[int, int], bytes]) -> None:
+        self._path = path
+        self._read_at = read_at
+        self._at = 0
+        self.left = _MAX_HEADERS
 
     def tell(self) -> int:
         return self._at
@@ -514,61 +470,44 @@ class _Forwards:
         self._at = offset
 
     def read(self, size: int) -> bytes:
-        self.headers_left -= size
-        if self.headers_left < 0:
+        self.left -= size
+        if self.left < 0:
             raise SourceError(
-                f"{self._path} has a member with more than {_MOST_HEADERS} bytes of headers",
+                f"{self._path} has a member with more than {_MAX_HEADERS} bytes of headers",
                 hint="unpack the archive and give the files inside",
                 slug="archive-damaged",
             )
-        data = self.read_at(self._at, size)
-        self._at += len(data)
+        data = b""
+        while len(data) < size and (more := self._read_at(size - len(data), self._at)):
+            data += more
+            self._at += len(more)
         return data
-
-
-class _Stretch:
-    """A member of a compressed archive."""
-
-    def __init__(self, archive: _Forwards, offset: int, length: int) -> None:
-        self.damage: str | None = None
-        self._archive = archive
-        self._at = offset
-        self._end = offset + length
-
-    def read(self, size: int, /) -> bytes:
-        wanted = min(size, self._end - self._at)
-        data = self._archive.read_at(self._at, wanted)
-        self._at += len(data)
-        if len(data) < wanted:
-            self.damage = self._archive.damage or "archive_truncated"
-        return data
-
-    def close(self) -> None:
-        """Leaves the archive open for the next member."""
 
 
 def _tar_members(path: Path, *, compressed: bool) -> Iterator[Member]:
     archive = _Forwards(path)
-    try:
-        for entry in _entries(archive):
+    with path.open("rb") as file:
+        read_at = archive.read_at if compressed else partial(os.pread, file.fileno())
+        for entry in _entries(_Headers(path, read_at)):
             name = printable(entry.name)
             if entry.isreg() and not entry.issparse() and not _is_noise(name):
-                place = _Place(entry.offset_data, entry.size, within=archive if compressed else None)
-                yield Member(path, name, f"{called(path)}!{name}", entry.size, place)
-    finally:
-        archive.close()
+                opener: Opener = (
+                    partial(archive.opened, entry.offset_data, entry.size)
+                    if compressed
+                    else partial(_file, path, offset=entry.offset_data, length=entry.size)
+                )
+                yield Member(path, name, f"{called(path)}!{name}", entry.size, None, entry.offset_data, False, opener)
 
 
-def _entries(archive: _Forwards) -> Iterator[tarfile.TarInfo]:
+def _entries(headers: _Headers) -> Iterator[tarfile.TarInfo]:
     """The entries of a tar archive, in order, as far as its headers make sense."""
-    seen = -1
+    last = -1
     try:
-        archive.headers_left = _MOST_HEADERS
-        with tarfile.TarFile(fileobj=archive, errors="replace") as headers:  # type: ignore[arg-type]
-            while (entry := headers.next()) and entry.offset_data > seen:
+        with tarfile.TarFile(fileobj=headers, errors="replace") as archive:  # type: ignore[arg-type]
+            while (entry := archive.next()) and entry.offset_data > last:
                 yield entry
-                seen = entry.offset_data
-                archive.headers_left = _MOST_HEADERS
+                last = entry.offset_data
+                headers.left = _MAX_HEADERS
     except (tarfile.TarError, ValueError, ArithmeticError, LookupError, RecursionError):
         # Truncated, or malicious.
         return

@@ -25,7 +25,7 @@ from stepscope.formats.registry import Format, format_of
 from stepscope.formats.tables import Facts
 
 _LEFTOVER = (".tmp", ".partial")
-
+_COMPARED_BYTES = 1 << 20
 
 _REPORTS = (".nsys-rep", ".qdrep")
 """Endings of reports; `nsys` puts an export beside a report, with `.sqlite` in place of the ending."""
@@ -351,16 +351,16 @@ def _with_ranks(job: list[Candidate], run: Run) -> list[Recording]:
 
 def _copies(files: list[Candidate]) -> dict[str, str]:
     """Labels of files with the same uncompressed bytes as one with a shorter name, or an earlier one, each with that
-    one's label. Most files that say the same about themselves differ in size and need not be read."""
-    alike: dict[tuple[Any, ...], list[Member]] = {}
+    one's label. Most files that say the same about themselves differ near their start and need not be read."""
+    similar: dict[tuple[Any, ...], list[Member]] = {}
     for one in sorted(files, key=lambda one: (len(one.member.label), natural(one.member.label))):
-        alike.setdefault((one.member.process, one.rank, one.start_ns), []).append(one.member)
+        similar.setdefault((one.member.process, one.rank, one.start_ns), []).append(one.member)
     copies: dict[str, str] = {}
-    for those in alike.values():
-        sizes = [one.told_size() for one in those] if len(those) > 1 else []
+    for group in similar.values():
+        starts = [member.digest(_COMPARED_BYTES) for member in group] if len(group) > 1 else []
         first: dict[bytes, str] = {}
-        for member, size in zip(those, sizes, strict=False):
-            if None in sizes or sizes.count(size) > 1:
+        for member, start in zip(group, starts, strict=False):
+            if starts.count(start) > 1:
                 original = first.setdefault(member.digest(), member.label)
                 if original != member.label:
                     copies[member.label] = original
