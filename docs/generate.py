@@ -30,6 +30,7 @@ from stepscope.questions import every
 from stepscope.questions import names as question_names
 from stepscope.questions.invariants import INVARIANTS, SUMS
 from stepscope.report.question_page import markdown_table, question_page
+from stepscope.schema.declare import SchemaColumn
 from stepscope.schema.tables import STORE_VERSION, TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -199,13 +200,17 @@ def schema_page() -> str:
         "`store.json` lists the files with sizes and CRC-32s, and has a CRC-32 of itself. Other files are not read.\n",
     ]
     for found in TABLES.values():
-        rows = [[f"`{c.name}`", c.sql_type, "" if c.nullable else "always", c.meaning] for c in found.columns]
+        rows = [[f"`{c.name}`", c.sql_type, "" if c.nullable else "always", _meaning(c)] for c in found.columns]
         parts += [
             f"## {found.name}\n",
             f"{found.meaning}\n",
             markdown_table(["column", "type", "present", "meaning"], rows),
         ]
     return MADE + "\n".join(parts)
+
+
+def _meaning(column: SchemaColumn) -> str:
+    return f"{column.meaning} (Kineto's `{column.argument}`)" if column.argument else column.meaning
 
 
 def raised_slugs(tree: ast.Module) -> set[str]:

@@ -26,6 +26,7 @@ from stepscope.formats.messages import (
     operation_of,
     whole_bytes,
 )
+from stepscope.formats.tables import READ
 from stepscope.link.columns import assembled, integers, numbers, small_numbers, words
 from stepscope.link.device import COMMUNICATION as COMMUNICATES
 from stepscope.link.device import COMPUTATION, FILL, Device
@@ -318,11 +319,7 @@ def _alone(event: Int32s, message: Int32s, at: Int32s) -> Int32s:
     return np.where(several, np.int32(-1), message[at])
 
 
-_DESCRIBED = (
-    "operation", "group_name", "group_description", "group_ranks", "group_size",
-    "communicator", "asynchronous", "dtype", "elements_in", "elements_out", "sent", "received", "bytes",
-    "source_rank", "destination_rank", "library",
-)  # fmt: skip
+_DESCRIBED = {*READ["collective_args"].names, "bytes", "library"} - {"sequence"}
 
 
 def _each(values: list[Any], which: NDArray[Any], kind: pa.DataType) -> pa.Array:

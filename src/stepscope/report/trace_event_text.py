@@ -8,6 +8,8 @@ added to times.
 from __future__ import annotations
 
 from stepscope.formats import vocabulary
+from stepscope.formats.kineto.fields import FIELDS, SIZES, Field
+from stepscope.schema.tables import TABLES
 
 
 def microseconds(time: str) -> str:
@@ -59,58 +61,46 @@ _FOUND = f"nullif({_object(_OURS)}, '{{}}')"
 _REPLAYED = {"operator": f"CASE WHEN e.captured_id IS NOT NULL THEN {_text('e.operator_name')} END"}
 """The operator of replayed work did not run during the recording, so no slice of the file shows it."""
 _FOUND_ON_DEVICE = f"nullif({_object(_OURS | _REPLAYED)}, '{{}}')"
-_HOST_ARGS = {
-    "External id": "e.external_id",
-    "correlation": "e.correlation",
-    "Sequence number": "e.sequence_number",
-    "Fwd thread id": "e.forward_thread",
-    "Input Dims": _json("input.dims"),
-    "Input type": _json("input.types"),
-    "Input Strides": _json("input.strides"),
-    "Concrete Inputs": _json('input."values"'),
-    "Call stack": _text("stack.frames"),
-    "kernel_file": _text("source.file"),
-    "kernel_backend": _text("source.backend"),
-    "kernel_kwargs": _text("source.options"),
-}
-_COLLECTIVE_ARGS = {
-    "Collective name": _text("c.operation"),
-    "Process Group Name": _text("c.group_name"),
-    "Process Group Description": _text("c.group_description"),
-    "Process Group Ranks": _json("c.group_ranks"),
-    "Group size": "c.group_size",
-    "Seq": "c.sequence",
-    "dtype": _text("c.dtype"),
-    "In msg nelems": "c.elements_in",
-    "Out msg nelems": "c.elements_out",
-    "In split size": _json("c.sent"),
-    "Out split size": _json("c.received"),
-    "Src Rank": "c.source_rank",
-    "Dst Rank": "c.destination_rank",
-    "Comms Id": _text("c.communicator"),
-    "Is asynchronized op": "c.asynchronous::INTEGER",
-}
-_DEVICE_ARGS = {
-    "device": "e.device",
-    "stream": "e.stream",
-    "correlation": "e.correlation",
-    "External id": "e.external_id",
-    "context": "e.context",
-    "priority": "e.priority",
-    "grid": "'[' || e.grid_x || ',' || e.grid_y || ',' || e.grid_z || ']'",
-    "block": "'[' || e.block_x || ',' || e.block_y || ',' || e.block_z || ']'",
-    "registers per thread": "e.registers_per_thread",
-    "shared memory": "e.shared_memory_bytes",
-    "blocks per SM": _number("e.blocks_per_sm"),
-    "warps per SM": _number("e.warps_per_sm"),
-    "est. achieved occupancy %": _number("e.occupancy_ratio * 100"),
-    "bytes": "e.bytes",
-    "wait_on_stream": "e.wait_on_stream",
-    "wait_on_cuda_event_record_corr_id": "e.wait_on_correlation",
-    "graph id": "e.graph_id",
-    "graph node id": "e.graph_node_id",
-    **_COLLECTIVE_ARGS,
-}
+
+
+def _exported(alias: str, table: str, stored_in: str = "") -> dict[str, str]:
+    """SQL of the arguments that a table's columns are read from, as far as the store has them.
+
+    Args:
+        table: the table whose columns name their arguments.
+        stored_in: the table of the store that has these columns, if it is another one.
+    """
+    stored = TABLES[stored_in or table].column_names
+    return {
+        field.argument: _as_argument(f"{alias}.{field.column.quoted}", field)
+        for field in FIELDS[table]
+        if field.column.name in stored
+    }
+
+
+def _as_argument(column: str, field: Field) -> str:
+    """SQL: a column's value as the JSON that Kineto writes."""
+    kind = field.column.sql_type
+    if kind == "VARCHAR":
+        return _json(column) if field.column.is_json else _text(column)
+    if kind == "BOOLEAN":
+        return f"{column}::INTEGER"
+    if kind == "DOUBLE":
+        return _number(f"{column} * 100" if field.percent else column)
+    return column
+
+
+_HOST_ARGS = (
+    _exported("e", "host_event")
+    | _exported("input", "operator_input")
+    | _exported("stack", "call_stack")
+    | _exported("source", "kernel_source")
+)
+_DEVICE_ARGS = (
+    _exported("e", "device_event")
+    | {name: f"'[' || e.{name}_x || ',' || e.{name}_y || ',' || e.{name}_z || ']'" for name in SIZES}
+    | _exported("c", "collective_args", "collective")
+)
 _EXTRAS = (_members("e.other_args"),)
 _IN_CHUNK = "e.rank = $rank AND place.seq >= $first AND place.seq < $last"
 _MODULE = """
@@ -181,12 +171,9 @@ MEMORY = f"""
         {
     _object(
         {
+            **_exported("e", "memory_event"),
             "Device Type": "kind.code",
             "Device Id": "coalesce(e.device, -1)",
-            "Addr": "e.address",
-            "bytes": "e.bytes",
-            "Total Allocated": "e.total_allocated_bytes",
-            "Total Reserved": "e.total_reserved_bytes",
         }
     )
 }, '}}\n') AS text

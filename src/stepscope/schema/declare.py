@@ -80,6 +80,7 @@ class SchemaColumn(NamedTuple):
         along: the column with the event from which this one copies a value.
         check: a condition in SQL that every row fulfils.
         by: who fills it.
+        argument: Kineto's argument that it is read from and exported as; the trace reader and `export --chrome` follow.
     """
 
     name: str
@@ -92,6 +93,7 @@ class SchemaColumn(NamedTuple):
     along: str | None = None
     check: str | None = None
     by: By | None = None
+    argument: str | None = None
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -102,6 +104,11 @@ class SchemaColumn(NamedTuple):
     def sql_type(self) -> str:
         """Its type in SQL."""
         return self.type or _SQL_TYPES[self.role]
+
+    @property
+    def is_json(self) -> bool:
+        """Whether its texts are JSON, which then starts its meaning."""
+        return self.meaning.startswith("JSON ")
 
     @property
     def quoted(self) -> str:

@@ -20,17 +20,21 @@ ERRORS = {"no-such-event": "The timeline was asked about an event that the recor
 MOST_LINKS = 50
 """Events of one relation that are listed; for more, only their number is given."""
 
+
+def _columns(table: str, *hidden: str) -> tuple[str, ...]:
+    return tuple(name for name in TABLES[table].column_names if name not in ("rank", "span", *hidden))
+
+
 _JOINED = {
     "module": ("module_id", ("path", "class")),
-    "operator_input": ("input_id", ("dims", "types", "strides", "values")),
-    "call_stack": ("stack_id", ("frames",)),
-    "kernel_source": ("kernel_source_id", ("file", "backend", "options")),
+    "operator_input": ("input_id", _columns("operator_input", "input_id")),
+    "call_stack": ("stack_id", _columns("call_stack", "stack_id")),
+    "kernel_source": ("kernel_source_id", _columns("kernel_source", "kernel_source_id")),
 }
 """Tables that events refer to by number, and the columns shown instead of the number."""
-_COLLECTIVE = (
-    "operation", "group_name", "group_description", "group_ranks", "group_size", "sequence", "asynchronous",
-    "dtype", "elements_in", "elements_out", "bytes", "source_rank", "destination_rank", "library",
-    "exposed_ns", "reach", "match_id", "matched_ranks", "last_rank", "wait_ns", "transfer_ns",
+_COLLECTIVE = _columns(
+    "collective", "id", "host_id", "start_ns", "end_ns", "communicator", "sent", "received", "match_rule",
+    "match_confidence",
 )  # fmt: skip
 _HIDDEN = {"rank", "span", "id", "name", "parent_id", "launch_id", "operator_id", "forward_id", "captured_id"}
 """Columns that an event's title or links already show."""

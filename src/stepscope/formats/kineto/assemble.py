@@ -8,7 +8,7 @@ kernel at time zero (CUPTI lost its time).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from stepscope.formats.kineto import fields
 from stepscope.formats.kineto import metadata as trace_metadata
 from stepscope.formats.kineto.gathering import codes
 from stepscope.formats.kineto.pairs import pair
-from stepscope.formats.kineto.rows import EventRows
+from stepscope.formats.kineto.rows import EventRows, truth
 from stepscope.formats.kineto.tracks import Threads
 from stepscope.formats.kineto.words import Columns, Words, as_table, dictionary, place_of, recoded, text
 from stepscope.formats.step_values import step_values
@@ -76,7 +76,6 @@ def assemble(rows: EventRows, metadata: dict[str, Any], report: ReadReport, memb
 _NEVER_ENDED = (-1, -1000)
 """Kineto's duration of an event that never ended: none, or -1 µs."""
 
-_TRUTH = {"true": True, "1": True, "false": False, "0": False}
 _MOST_RANKS = 1 << 20
 
 DAY_NS = 86_400_000_000_000
@@ -294,10 +293,10 @@ def _devices(metadata: dict[str, Any], events: pa.Table) -> pa.Table:
 
 
 def _small_tables(tables: RankTables, rows: EventRows, threads: Threads, origin: int, report: ReadReport) -> None:
-    tables.operator_input = _numbered(rows.sets["input_id"], READ["operator_input"])
-    tables.kernel_source = _kernel_sources(rows.sets["kernel_source_id"])
-    tables.call_stack = _numbered(rows.sets["stack_id"], READ["call_stack"])
-    tables.collective_args = _collectives(rows.sets["collective_id"])
+    tables.operator_input = _numbered(rows, "input_id")
+    tables.kernel_source = _kernel_sources(rows)
+    tables.call_stack = _numbered(rows, "stack_id")
+    tables.collective_args = _collectives(rows)
     flow = rows.flow.columns()
     if flow is not None:
         category, raw = codes(flow["category"])
@@ -305,7 +304,7 @@ def _small_tables(tables: RankTables, rows: EventRows, threads: Threads, origin:
         flow["time_ns"] = flow["time_ns"].to_numpy().astype(np.int64) - origin
         tables.flow = as_table(flow, READ["flow"])
         report.kept += tables.flow.num_rows
-    memory = rows.memory.columns()
+    memory = rows.memory.columns("device_type", "device")
     if memory is not None:
         tables.memory_event = _memory_table(memory, threads, origin)
         report.kept += tables.memory_event.num_rows
@@ -332,33 +331,42 @@ def _small_tables(tables: RankTables, rows: EventRows, threads: Threads, origin:
     tables.counter = from_rows("counter", counters)
 
 
-def _numbered(known: dict[int, tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
-    columns: list[Any] = [range(len(known)), *zip(*known.values(), strict=True)]
-    if len(columns) == 1:
-        return schema.empty_table()
-    return pa.Table.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
-    )
+def _shared(rows: EventRows, column: str) -> tuple[dict[str, Sequence[Any]], int]:
+    """The columns of the distinct sets of arguments that a column of events refers to, and the number of sets. Further
+    arguments have their names for columns.
+    """
+    shared, known = fields.SETS[column], rows.sets[column]
+    names = [*(field.column.name for field in fields.FIELDS[shared.table]), *shared.further]
+    values = zip(*known.values(), strict=True) if known else ((),) * len(names)
+    return dict(zip(names, values, strict=True)), len(known)
 
 
-def _collectives(known: dict[int, tuple[Any, ...]]) -> pa.Table:
-    schema = READ["collective_args"]
-    if not known:
-        return schema.empty_table()
-    columns: dict[str, Sequence[Any]] = dict(zip(fields.COLLECTIVE, zip(*known.values(), strict=True), strict=True))
-    spaced = zip(columns["rank_start"], columns["rank_stride"], columns["group_size"], strict=True)
+def _numbered(rows: EventRows, column: str) -> pa.Table:
+    columns, count = _shared(rows, column)
+    schema = READ[fields.SETS[column].table]
+    columns[column] = range(count)
+    return _table(columns, count, schema)
+
+
+def _table(columns: Mapping[str, Sequence[Any]], count: int, schema: pa.Schema) -> pa.Table:
+    arrays = [pa.array(columns.get(one.name, [None] * count), one.type) for one in schema]
+    return pa.table(arrays, schema=schema)
+
+
+def _collectives(rows: EventRows) -> pa.Table:
+    columns, count = _shared(rows, "collective_id")
+    spaced = zip(columns["Global rank start"], columns["Global rank stride"], columns["group_size"], strict=True)
     columns["group_ranks"] = [
         listed_numbers(ranks) or _spaced(*others) for ranks, others in zip(columns["group_ranks"], spaced, strict=True)
     ]
     for column in ("sent", "received"):
         columns[column] = [*map(listed_numbers, columns[column])]
-    columns["asynchronous"] = [_TRUTH.get(str(one).lower()) for one in columns["asynchronous"]]
-    for column in ("group_size", "source_rank", "destination_rank"):
-        columns[column] = [*map(_small, columns[column])]
-    columns["group_size"] = [one if one and one > 0 else None for one in columns["group_size"]]
-    nothing = [None] * len(known)
-    arrays = [pa.array(columns.get(one.name, nothing), one.type) for one in schema]
-    return pa.table(arrays, schema=schema)
+    for field in fields.FIELDS["collective_args"]:
+        name, kind = field.column.name, field.column.sql_type
+        if kind in ("INTEGER", "BOOLEAN"):
+            columns[name] = [*map(_small if kind == "INTEGER" else truth, columns[name])]
+    columns["group_size"] = [size if size and size > 0 else None for size in columns["group_size"]]
+    return _table(columns, count, READ["collective_args"])
 
 
 def _spaced(start: int | None, stride: int | None, size: int | None) -> str | None:
@@ -370,19 +378,16 @@ def _spaced(start: int | None, stride: int | None, size: int | None) -> str | No
     return json.dumps([start + place * stride for place in range(size)])
 
 
-def _kernel_sources(known: dict[int, tuple[Any, ...]]) -> pa.Table:
-    rows = []
-    for number, (file, backend, options, warps, stages) in enumerate(known.values()):
-        told = (options or None, warps and f"num_warps={warps}", stages and f"num_stages={stages}")
-        rows.append(
-            {
-                "kernel_source_id": number,
-                "file": file or None,
-                "backend": backend or None,
-                "options": ",".join(filter(None, told)) or None,
-            }
-        )
-    return from_rows("kernel_source", rows)
+def _kernel_sources(rows: EventRows) -> pa.Table:
+    columns, count = _shared(rows, "kernel_source_id")
+    launched = zip(columns["options"], columns["num_warps"], columns["num_stages"], strict=True)
+    options = [
+        ",".join(filter(None, (text, warps and f"num_warps={warps}", stages and f"num_stages={stages}")))
+        for text, warps, stages in launched
+    ]
+    texts = {**columns, "options": options}
+    filled = {name: [value or None for value in values] for name, values in texts.items()}
+    return _table({**filled, "kernel_source_id": range(count)}, count, READ["kernel_source"])
 
 
 def _small(value: int | None) -> int | None:

@@ -1,11 +1,19 @@
 """The fields of Kineto's events: their types, and the columns they become.
 
+A column of the schema names its argument, and reading and exporting it follow from that. This module has what is not a
+plain column: keys of the event itself, arguments that are computed with, and those that many events share.
+
 Names are matched without case: torch has written `External id` and `external id`, `Input Dims` and
 `Input dims`. A field that is not listed here is counted and kept in `other_args` under its raw name,
 each spelling by itself.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepscope.schema.declare import SchemaColumn
+from stepscope.schema.tables import DECLARED
 
 EVENT = {
     "ph": "VARCHAR",
@@ -29,69 +37,53 @@ UNSIGNED_NS = -2
 EVENT_IGNORED = frozenset({"s", "bp", "tts", "tdur", "cname", "sf", "ipts", "id2", "scope"})
 """Keys of an event that only tell a viewer how to draw it."""
 
-ARGS = {
-    "External id": "BIGINT",
-    "correlation": "BIGINT",
-    "Sequence number": "BIGINT",
-    "Fwd thread id": "BIGINT",
-    "Python id": "BIGINT",
-    "Python parent id": "BIGINT",
-    "Python module id": "BIGINT",
-    "Module Hierarchy": "VARCHAR",
-    "Call stack": "VARCHAR",
-    "Input Dims": "VARCHAR",
-    "Input type": "VARCHAR",
-    "Input Strides": "VARCHAR",
-    "Concrete Inputs": "VARCHAR",
-    "device": "BIGINT",
-    "stream": "BIGINT",
-    "context": "BIGINT",
-    "grid": "VARCHAR",
-    "block": "VARCHAR",
-    "registers per thread": "BIGINT",
-    "shared memory": "BIGINT",
-    "blocks per SM": "DOUBLE",
-    "warps per SM": "DOUBLE",
-    "est. achieved occupancy %": "DOUBLE",
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """An argument and the column that it becomes."""
+
+    argument: str
+    column: SchemaColumn
+
+    @property
+    def read_as(self) -> str:
+        """The type that DuckDB reads it as; `rows` narrows it to the column's."""
+        return _READ_AS.get(self.column.sql_type, self.column.sql_type)
+
+    @property
+    def percent(self) -> bool:
+        """Whether the argument is in per cent and the column a ratio."""
+        return self.argument.endswith("%")
+
+
+_READ_AS = {"INTEGER": "BIGINT", "SMALLINT": "BIGINT", "BOOLEAN": "VARCHAR"}
+
+FIELDS = {
+    table.name: tuple(Field(column.argument, column) for column in table.declared if column.argument)
+    for table in DECLARED
+}
+"""The arguments of each table, as its columns declare them (`SchemaColumn.argument`). A reader of a new argument needs
+no more than that."""
+
+SIZES = ("grid", "block")
+"""Lists of three that become the columns `grid_x`, `grid_y`, ...."""
+
+QUEUES = ("sycl queue", "l0 queue")
+"""What Intel's tracer has in place of a stream."""
+
+_COMPUTED = {
+    **dict.fromkeys((*SIZES, *QUEUES), "VARCHAR"),
     "occupancy": "VARCHAR",
-    "priority": "BIGINT",
-    "wait_on_stream": "BIGINT",
-    "wait_on_cuda_event_record_corr_id": "BIGINT",
-    "bytes": "BIGINT",
-    "graph id": "BIGINT",
-    "graph node id": "BIGINT",
-    "kernel": "VARCHAR",
-    "Collective name": "VARCHAR",
-    "Process Group Name": "VARCHAR",
-    "Process Group Description": "VARCHAR",
-    "Process Group Ranks": "VARCHAR",
-    "Group size": "BIGINT",
-    "Seq": "BIGINT",
-    "dtype": "VARCHAR",
-    "In split size": "VARCHAR",
-    "Out split size": "VARCHAR",
-    "In msg nelems": "BIGINT",
-    "Out msg nelems": "BIGINT",
-    "Src Rank": "BIGINT",
-    "Dst Rank": "BIGINT",
-    "Comms Id": "VARCHAR",
-    "Is asynchronized op": "VARCHAR",
-    "Global rank start": "BIGINT",
-    "Global rank stride": "BIGINT",
-    "kernel_file": "VARCHAR",
-    "kernel_backend": "VARCHAR",
-    "kernel_kwargs": "VARCHAR",
     "num_warps": "VARCHAR",
     "num_stages": "VARCHAR",
+    "Global rank start": "BIGINT",
+    "Global rank stride": "BIGINT",
     "Device Type": "BIGINT",
-    "Device Id": "BIGINT",
-    "Addr": "BIGINT",
-    "Total Allocated": "BIGINT",
-    "Total Reserved": "BIGINT",
     "name": "VARCHAR",
-    "sycl queue": "VARCHAR",
-    "l0 queue": "VARCHAR",
 }
+"""Further arguments, from which columns are computed, with the type DuckDB reads them as."""
+
+ARGS = {field.argument: field.read_as for fields in FIELDS.values() for field in fields} | _COMPUTED
 """Arguments that become columns, with the type DuckDB reads them as."""
 
 OUT_OF_MEMORY = ("Device Type", "Device Id", "bytes", "Total Allocated", "Total Reserved")
@@ -121,39 +113,37 @@ ARGS_DERIVABLE = {
 }
 """Known arguments that are skipped because another column says the same, with the reason."""
 
-COLLECTIVE = {
-    "operation": "Collective name",
-    "group_name": "Process Group Name",
-    "group_description": "Process Group Description",
-    "group_ranks": "Process Group Ranks",
-    "group_size": "Group size",
-    "sequence": "Seq",
-    "dtype": "dtype",
-    "elements_in": "In msg nelems",
-    "elements_out": "Out msg nelems",
-    "sent": "In split size",
-    "received": "Out split size",
-    "source_rank": "Src Rank",
-    "destination_rank": "Dst Rank",
-    "communicator": "Comms Id",
-    "asynchronous": "Is asynchronized op",
-    "rank_start": "Global rank start",
-    "rank_stride": "Global rank stride",
-}
-"""Columns of `collective_args` and the arguments that they are read from. The last two give the
-ranks of a group whose list is too long to be written."""
 
-_SOURCE = ("kernel_file", "kernel_backend", "kernel_kwargs", "num_warps", "num_stages")
-_INPUTS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
+@dataclass(frozen=True, slots=True)
+class SharedArgs:
+    """Arguments that many events share: the table with a row for each distinct set, and what it is made of.
+
+    Args:
+        table: the table, whose `FIELDS` belong to the set.
+        further: other arguments of the set.
+        needed: an event has the set if it has one of these.
+    """
+
+    table: str
+    further: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """All arguments of the set."""
+        return (*(field.argument for field in FIELDS[self.table]), *self.further)
+
 
 SETS = {
-    "input_id": (_INPUTS, _INPUTS),
-    "stack_id": (("Call stack",), ("Call stack",)),
-    "kernel_source_id": (_SOURCE, ("kernel_file", "kernel_backend")),
-    "collective_id": (tuple(COLLECTIVE.values()), ("Collective name", "dtype")),
+    "input_id": SharedArgs("operator_input"),
+    "stack_id": SharedArgs("call_stack"),
+    "kernel_source_id": SharedArgs("kernel_source", ("num_warps", "num_stages"), ("kernel_file", "kernel_backend")),
+    # The further two give the ranks of a group whose list is too long to be written.
+    "collective_id": SharedArgs(
+        "collective_args", ("Global rank start", "Global rank stride"), ("Collective name", "dtype")
+    ),
 }
-"""Columns that name a set of arguments shared by many events: the contents of the set, and the
-arguments that an event must have to have one."""
+"""The shared arguments, by the column of an event that refers to them."""
 
 _OTHER_SPELLINGS = {"graphid": "graph id", "graphnodeid": "graph node id"}
 KNOWN_ARGS = {name.lower(): name for name in (*ARGS, *ARGS_DERIVABLE)} | _OTHER_SPELLINGS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,95 +32,38 @@ _ENCODED = ("ph", "cat", "name", "pid", "tid", *fields.SETS)
 """Columns whose values are numbered before rows are sorted by kind."""
 
 _WHO = ("cat", "name", "pid", "tid")
-_HOST = (
-    "correlation", "external_id", "sequence_number", "forward_thread", "python_id", "python_parent_id",
-    "python_module_id", "module_hierarchy", "launched_kernel", *fields.SETS, "other_args",
-)  # fmt: skip
-_DEVICE = (
-    "device", "stream", "correlation", "external_id", "grid", "block", "registers_per_thread",
-    "shared_memory_bytes", "blocks_per_sm", "warps_per_sm", "occupancy_ratio", "occupancy_limit", "bytes", "context", "priority", "wait_on_stream",
-    "wait_on_correlation", "graph_id", "graph_node_id", "collective_id", "other_args",
-)  # fmt: skip
-_SIZES = ("grid", "block")
-_QUEUES = ("sycl queue", "l0 queue")
-_RATIOS = ("blocks_per_sm", "warps_per_sm", "occupancy_ratio")
-"""Columns in which infinity and NaN mean nothing."""
-
-_MEMORY = {
-    "ts_ns": "time_ns", "pid": "pid", "tid": "tid", "device_type": "device_type", "device_id": "device",
-    "address": "address", "bytes": "bytes", "total_allocated": "total_allocated_bytes",
-    "total_reserved": "total_reserved_bytes",
-}  # fmt: skip
-_STATED = ("device_type", "device_id", "bytes", "total_allocated", "total_reserved")
-"""Columns of `fields.OUT_OF_MEMORY`."""
-
+_HOST = {name: name for name in (*_WHO, "ts_ns", "dur_ns", *fields.SETS, "other_args")}
+_DEVICE = {name: name for name in (*_WHO, "ts_ns", "dur_ns", "occupancy_limit", "collective_id", "other_args")} | {
+    f"a_{name}": name for name in fields.SIZES
+}
+_BEGIN_END = {name: name for name in (*_WHO, "ph", "ts_ns", *fields.SETS, "other_args")}
+_MEMORY = {"ts_ns": "time_ns", "pid": "pid", "tid": "tid", "a_Device Type": "device_type"}
 _FLOW = {
     "cat": "category", "ph": "phase", "id": "flow_id", "ts_ns": "time_ns", "pid": "pid", "tid": "tid",
 }  # fmt: skip
 _NUMBER = re.compile(r"-?[0-9]+")
 
 
-_TAKEN = {
-    "correlation": "correlation",
-    "External id": "external_id",
-    "Sequence number": "sequence_number",
-    "Fwd thread id": "forward_thread",
-    "Python id": "python_id",
-    "Python parent id": "python_parent_id",
-    "Python module id": "python_module_id",
-    "Module Hierarchy": "module_hierarchy",
-    "kernel": "launched_kernel",
-    "device": "device",
-    "stream": "stream",
-    "grid": "grid",
-    "block": "block",
-    "registers per thread": "registers_per_thread",
-    "shared memory": "shared_memory_bytes",
-    "blocks per SM": "blocks_per_sm",
-    "warps per SM": "warps_per_sm",
-    "est. achieved occupancy %": "occupancy_ratio",
-    "bytes": "bytes",
-    "context": "context",
-    "wait_on_stream": "wait_on_stream",
-    "wait_on_cuda_event_record_corr_id": "wait_on_correlation",
-    "graph id": "graph_id",
-    "graph node id": "graph_node_id",
-    "Device Type": "device_type",
-    "Addr": "address",
-    "Total Allocated": "total_allocated",
-    "Total Reserved": "total_reserved",
-    "name": "given_name",
-}
-"""Columns that are taken as they are, by argument. Values are worked out later, for the few rows that need it: a query
-that DuckDB must plan costs as much as reading hundreds of events."""
-
-_SMALL = {"Device Id": "device_id", "priority": "priority"}
-_IN_32_BITS = frozenset({
-    "python_id", "python_parent_id", "python_module_id", "device", "registers_per_thread",
-})  # fmt: skip
-"""Columns whose values become null if they do not fit."""
-
 _UNSIGNED_NO_STREAM = (1 << 32) - 1
 """CUPTI's number for no stream, -1, which was written without its sign for some time."""
 
 
 def columns(known: Mapping[str, str]) -> list[str]:
-    """SQL for the columns that are taken from an event's arguments, without those that cannot have a value.
+    """SQL for the columns that are taken from an event's arguments: `a_` and the argument, and those of `fields.SETS`.
 
     Args:
         known: SQL of each known argument that the file has.
     """
-    taken = [f"{known[key]} AS {ours}" for key, ours in _TAKEN.items() if key in known]
-    taken += [f"TRY_CAST({known[key]} AS INTEGER) AS {ours}" for key, ours in _SMALL.items() if key in known]
-    for column, (names, needs) in fields.SETS.items():
-        there = {name: known[name] for name in names if name in known}
-        needed = [there[name] for name in needs if name in there]
-        taken += [f"{value} AS {sql_name('a_' + name)}" for name, value in there.items()]
+    # Values are worked out later, for the few rows that need it: a query that DuckDB must plan costs as much as
+    # reading hundreds of events.
+    taken = [f"{value} AS {sql_name('a_' + name)}" for name, value in known.items() if name in fields.ARGS]
+    for column, shared in fields.SETS.items():
+        values = [known[name] for name in shared.arguments if name in known]
+        needed = [known[name] for name in shared.needed or shared.arguments if name in known]
         if needed:
             absent = " AND ".join(f"{value} IS NULL" for value in needed)
-            hashed = f"hash({', '.join(there.values())})"
-            taken.append(f"CASE WHEN {absent} THEN NULL ELSE {hashed} END AS {column}")
-    queues = [f"TRY_CAST({known[name]} AS BIGINT)" for name in _QUEUES if name in known]
+            taken.append(f"CASE WHEN {absent} THEN NULL ELSE hash({', '.join(values)}) END AS {column}")
+    queues = [f"TRY_CAST({known[name]} AS BIGINT)" for name in fields.QUEUES if name in known]
     if queues:
         taken.append(f"coalesce({', '.join(queues)}) AS queue")
     if "occupancy" in known:
@@ -213,16 +156,16 @@ class _Slice:
         device = complete & aside
         paired = timed & self._is("ph", {"B", "E"})
         taken = self.taken
-        taken.host = self._columns(host, (*_WHO, "ts_ns", "dur_ns", *_HOST))
+        taken.host = self._columns(host, _HOST, "host_event")
         taken.device = self._device(device)
-        taken.begin_end = self._columns(paired, (*_WHO, "ph", "ts_ns", *_HOST))
+        taken.begin_end = self._columns(paired, _BEGIN_END, "host_event")
         self._take_sets(host | device | paired, known)
         flows = timed & self._is("ph", _FLOWS) & self._valid("id")
         taken.flow = self._columns(flows, _FLOW)
         self._take_instants(timed)
         counters = timed & self._is("ph", {"C"})
         taken.counters = self._rows(counters, ("ts_ns", "name", "pid", "other_args"))
-        taken.names = self._rows(self._is("ph", {"M"}), ("name", "pid", "tid", "given_name"))
+        taken.names = self._rows(self._is("ph", {"M"}), ("name", "pid", "tid", "a_name"))
         taken.whole_us = pc.all(self._columns_there["whole"], min_count=0).as_py() is not False
 
     def _hold(self, table: pa.Table) -> None:
@@ -260,28 +203,31 @@ class _Slice:
         valid: Mask = there.is_valid().to_numpy(zero_copy_only=False)
         return valid
 
-    def _columns(self, which: Mask, names: Iterable[str] | Mapping[str, str]) -> dict[str, pa.Array]:
-        """Columns of some rows, kept small: texts and hashes as dictionaries, columns without values left out."""
-        count = int(which.sum())
-        if not count:
+    def _columns(self, which: Mask, names: Mapping[str, str], table: str = "") -> dict[str, pa.Array]:
+        """Columns of some rows, kept small: texts and hashes as dictionaries, columns without values left out.
+
+        Args:
+            which: the rows.
+            names: the columns and their names in the result.
+            table: the table whose `fields.FIELDS` are added.
+        """
+        if not which.any():
             return {}
-        everything = count == len(which)
         place = np.flatnonzero(which)
         rows = pa.array(place.astype(np.int32))
-        called = names if isinstance(names, Mapping) else {name: name for name in names}
-        found = {}
-        for name, ours in called.items():
+        taken = {}
+        for name, column_name in names.items():
             column = self._columns_there.get(name)
             if column is not None and name in _ENCODED:
                 numbers, values = self._codes(name)
-                found[ours] = _of_numbers(numbers if everything else numbers[place], values)
+                taken[column_name] = _of_numbers(numbers if len(place) == len(which) else numbers[place], values)
             elif column is not None:
-                empty = column.null_count == len(column)
-                taken = pa.nulls(count) if empty else small(column.take(rows))
-                found[ours] = _in_32_bits(taken) if name in _IN_32_BITS else taken
-            elif isinstance(names, Mapping):
-                found[ours] = pa.nulls(count)
-        return found
+                taken[column_name] = _taken(column, rows)
+        for argument in fields.FIELDS.get(table, ()):
+            column = self._columns_there.get(f"a_{argument.argument}")
+            if column is not None:
+                taken[argument.column.name] = _converted(_taken(column, rows), argument)
+        return taken
 
     def _rows(self, which: Mask, names: Sequence[str]) -> list[tuple[Any, ...]]:
         if not which.any():
@@ -314,7 +260,7 @@ class _Slice:
         counts = (
             counted(np.ones(len(key), dtype=bool)),
             counted(self._valid("ts_ns")),
-            counted(self._valid("stream")),
+            counted(self._valid("a_stream")),
             counted(self._valid("id")),
             counted(self._impossible()),
         )
@@ -393,22 +339,16 @@ class _Slice:
     # -- what is taken -------------------------------------------------------------------------------
 
     def _device(self, which: Mask) -> dict[str, pa.Array]:
-        found = self._columns(which, (*_WHO, "ts_ns", "dur_ns", *_DEVICE))
+        found = self._columns(which, _DEVICE, "device_event")
         if not found:
             return found
         # Few rows have sizes, with few distinct texts; DuckDB would convert a column of mostly nothing.
-        for name in _SIZES:
+        for name in fields.SIZES:
             listed = found.pop(name, None)
             if listed is not None and not pa.types.is_null(listed.type):
                 sizes = [_sizes(one) for one in listed.dictionary.to_pylist()]
                 for axis, of_axis in zip("xyz", zip(*sizes, strict=True), strict=True):
                     found[f"{name}_{axis}"] = small(pa.array(of_axis, pa.int32()).take(listed.indices))
-        if "occupancy_ratio" in found and not pa.types.is_null(found["occupancy_ratio"].type):
-            found["occupancy_ratio"] = pc.divide(found["occupancy_ratio"], 100.0)
-        for name in _RATIOS:
-            ratio = found.get(name)
-            if ratio is not None and not pa.types.is_null(ratio.type):
-                found[name] = pc.if_else(pc.is_finite(ratio), ratio, None)
         device = found.get("device", pa.nulls(int(which.sum())))
         found["device"] = small(self._or_of("pid", which, device, integer, 0, 1 << 31))
         stream = found.pop("stream", pa.nulls(int(which.sum()))).cast(pa.int64())
@@ -459,7 +399,7 @@ class _Slice:
                 self._columns_there[f"a_{name}"].take(rows).to_pylist()
                 if f"a_{name}" in self._columns_there
                 else [None] * len(rows)
-                for name in fields.SETS[column][0]
+                for name in fields.SETS[column].arguments
             )
             hashed = (one for _, one in new)
             self.taken.sets[column] = dict(zip(hashed, zip(*values, strict=True), strict=True))
@@ -468,13 +408,13 @@ class _Slice:
         instants = timed & self._is("ph", _INSTANTS)
         if not instants.any():
             return
-        if "bytes" in self._columns_there:
+        if "a_bytes" in self._columns_there:
             memory = self._is("ph", {"i"}) & self._is("name", {vocabulary.MEMORY_INSTANT})
-            memory &= self._valid("bytes")
-            self.taken.memory = self._columns(memory & timed, _MEMORY)
+            memory &= self._valid("a_bytes")
+            self.taken.memory = self._columns(memory & timed, _MEMORY, "memory_event")
             instants &= ~memory
         who = ("ts_ns", "cat", "name", "pid", "tid", "other_args")
-        for row in self._rows(instants, (*who, *_STATED)):
+        for row in self._rows(instants, (*who, *(f"a_{name}" for name in fields.OUT_OF_MEMORY))):
             at, cat, name, pid, tid, args = row[: len(who)]
             if name == vocabulary.OUT_OF_MEMORY_INSTANT:
                 # All arguments of this event are known from others, so they are columns and not in `other_args`.
@@ -500,12 +440,32 @@ def _stream_of(tid: str) -> int | None:
     return int(found.group()) if found and len(found.group()) < 20 else None
 
 
+def _taken(column: pa.Array, rows: pa.Array) -> pa.Array:
+    return pa.nulls(len(rows)) if column.null_count == len(column) else small(column.take(rows))
+
+
+def _converted(column: pa.Array, field: fields.Field) -> pa.Array:
+    """A column of an argument as the schema declares it; a value that does not fit becomes null."""
+    kind = field.column.sql_type
+    if kind == "INTEGER" and pa.types.is_int64(column.type):
+        return _in_32_bits(column)
+    if kind == "DOUBLE" and pa.types.is_floating(column.type):
+        column = pc.divide(column, 100.0) if field.percent else column
+        return pc.if_else(pc.is_finite(column), column, None)
+    if kind == "BOOLEAN" and pa.types.is_dictionary(column.type):
+        return pa.array([truth(text) for text in column.dictionary.to_pylist()], pa.bool_()).take(column.indices)
+    return column
+
+
 def _in_32_bits(column: pa.Array) -> pa.Array:
     """A column with null for values that do not fit into 32 bits."""
-    if not pa.types.is_int64(column.type):
-        return column
     fits = pc.and_(pc.greater_equal(column, -(1 << 31)), pc.less(column, 1 << 31))
     return small(pc.if_else(fits, column, None))
+
+
+def truth(text: Any) -> bool | None:
+    """A flag in any of its spellings; None if it is none."""
+    return {"true": True, "1": True, "false": False, "0": False}.get(str(text).lower())
 
 
 def _of_numbers(numbers: np.ndarray[Any, np.dtype[np.int32]], values: pa.Array) -> pa.Array:
