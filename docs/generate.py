@@ -26,7 +26,7 @@ from stepscope.formats.evidence import MEANINGS
 from stepscope.link.checks import Check
 from stepscope.link.folder_checks import CHECKS
 from stepscope.query.declare import Question
-from stepscope.questions import every
+from stepscope.questions import every, grouped
 from stepscope.questions import names as question_names
 from stepscope.questions.invariants import INVARIANTS, SUMS
 from stepscope.report.question_page import markdown_table, question_page
@@ -66,7 +66,7 @@ def all_pages() -> dict[Path, str]:
         SOURCE / "api" / "question_methods.pyi": methods_stub(of_one),
         SOURCE / "api" / "comparisons.pyi": comparisons_stub(of_several),
         ROOT / "web" / "src" / "questions.generated.ts": page_types_module(questions),
-        docs / "index.md": index_page(questions),
+        docs / "index.md": index_page(),
         docs / "cli.md": cli_page(),
         docs / "schema.md": schema_page(),
         docs / "errors.md": errors_page(),
@@ -84,8 +84,12 @@ def stale_pages(made: set[Path]) -> list[Path]:
     return [path for path in (ROOT / "docs" / "questions").glob("*.md") if path not in made]
 
 
-def index_page(questions: tuple[Question, ...]) -> str:
-    rows = [[f"[{q.name}](questions/{q.name}.md)", q.asks] for q in questions]
+def index_page() -> str:
+    tables = [
+        f"### {group.capitalize()}\n\n"
+        + markdown_table(["question", "asks"], [[f"[{q.name}](questions/{q.name}.md)", q.asks] for q in members])
+        for group, members in grouped().items()
+    ]
     return MADE + (
         "# StepScope\n\n"
         "Where a training step's time goes, and how far that is from the hardware's limit.\n\n"
@@ -104,7 +108,7 @@ def index_page(questions: tuple[Question, ...]) -> str:
         "* [See what ran when](timeline.md): a timeline of any size\n"
         "* [Let an agent ask](agents.md), over the Model Context Protocol\n"
         "* [See whether a job scales](scaling.md): read, draw and compare its own measurements\n\n"
-        "## Questions\n\n" + markdown_table(["question", "asks"], rows) + "\n"
+        "## Questions\n\n" + "\n".join(tables) + "\n"
         "## Reference\n\n"
         "* [The command line](cli.md)\n"
         "* [Python](python.md)\n"

@@ -35,7 +35,7 @@ def test_questions_lists_what_can_be_asked(run):
     assert tuple(question["name"] for question in answer["questions"]) == names()
     out = run("questions").out
     for name in names():
-        assert f"{name}: " in out
+        assert f"\n  {name}  " in out
 
 
 def test_sql_answers_in_every_form(run, store, tmp_path):

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import get_args
 
+import click
 import duckdb
 import pytest
 from tests.processes import python
@@ -14,6 +16,8 @@ from tests.processes import python
 import stepscope
 from stepscope.base.errors import StepScopeError
 from stepscope.cli import main as command_line
+from stepscope.query.declare import Group
+from stepscope.questions import OURS, grouped, names
 
 
 def test_the_version(run):
@@ -23,9 +27,24 @@ def test_the_version(run):
 def test_without_a_command_it_helps(run):
     ran = run()
     assert ran.code == 0
-    for heading in ("Questions:", "Commands:", "kernels", "import", "demo"):
-        assert heading in ran.out
+    words = ran.out.replace(",", " ").split()
+    assert {*names(), *command_line.COMMANDS} <= set(words)
+    assert len(ran.out.splitlines()) <= 45
     assert run("-h").out == ran.out == run("--help").out
+
+
+def test_help_fits_a_terminal(run):
+    root = click.Context(command_line.commands, info_name="stepscope", terminal_width=80, max_content_width=80)
+    for name in (None, *command_line.commands.list_commands(root)):
+        command = command_line.commands if name is None else command_line.commands.get_command(root, name)
+        context = root if name is None else click.Context(command, parent=root, info_name=name)
+        wide = [line for line in command.get_help(context).splitlines() if len(line) > 80]
+        assert wide == [], name
+
+
+def test_every_question_of_ours_is_in_a_group():
+    assert list(grouped()) == list(get_args(Group))
+    assert [question.name for members in grouped().values() for question in members] == list(OURS)
 
 
 def test_an_unknown_command_gets_the_nearest(run):

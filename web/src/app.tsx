@@ -95,7 +95,7 @@ function Side() {
   const { address, declarations } = page;
   const link = useLink();
   const recording = useRecording();
-  const others = otherQuestions(declarations);
+  const others = [...otherQuestions(declarations)];
   const entry = (id: string, title: string, why: string | null, shows: string) => (
     <li key={id}>
       <a
@@ -115,13 +115,18 @@ function Side() {
       <Following />
       <nav aria-label="Views">
         <ul>{VIEWS.map((one) => entry(one.id, one.title, emptyOf(one, page, recording), one.shows))}</ul>
-        <details open={others.some((one) => one.name === address.view)}>
+        <details open={others.flatMap(([, members]) => members).some(({ name }) => name === address.view)}>
           <summary>All other questions</summary>
-          <ul class="small">
-            {others.map((one) =>
-              entry(one.name, one.name, emptyQuestion(one, page.recordings, recording), one.asks),
-            )}
-          </ul>
+          {others.map(([group, members]) => (
+            <section key={group}>
+              <h2>{group}</h2>
+              <ul class="small">
+                {members.map((one) =>
+                  entry(one.name, one.name, emptyQuestion(one, page.recordings, recording), one.asks),
+                )}
+              </ul>
+            </section>
+          ))}
         </details>
       </nav>
     </header>

@@ -10,6 +10,13 @@ export type Rows = {
     section: string; item: string; rank: number; time_ns: number; share_ratio: number; count: number;
     severity: string; text: string;
   }>;
+  /** What is worth changing, and what would it save? */
+  "findings": Row<{
+    id: string; severity: string; title: string; saving_high_ns: number; saving_low_ns: number;
+    saving_share_ratio: number; saving_job_ns: number; per: string; confidence: string; advice: string;
+    trade_off: string; metric: string; value: number; unit: string; rank: number; step: number;
+    window_start_ns: number; window_end_ns: number; evidence: string; query: string; failing_checks: string;
+  }>;
   /** Where did the time of each training step go? */
   "steps": Row<{
     rank: number; span: number; step: number; steps: number; start_ns: number; kernel_ns: number;
@@ -17,29 +24,54 @@ export type Rows = {
     cpu_exec_ns: number; other_ns: number; total_ns: number; complete: boolean; counted: boolean;
     left_out: string;
   }>;
+  /** Which phase of the step takes the time, over the entire run? */
+  "phases": Row<{
+    kind: string; rank: number; ranks: number; phase: string; step: number; steps: number; mean_ns: number;
+    late_ns: number; share_ratio: number; median_ns: number; p95_ns: number; largest_ns: number;
+    device_mean_ns: number; over_fastest_ratio: number; total_ns: number; over_median_ratio: number;
+    memory_bytes: number; peak_bytes: number; reserved_bytes: number; input_wait_ns: number;
+    forward_ns: number; backward_ns: number; optimizer_ns: number; residual_ns: number;
+    host_to_device_ns: number; peak_of: string; first_batch_ns: number; verdict: string; evidence: string;
+    next_step: string; span: number;
+  }>;
+  /** How many samples or tokens per second does the job get through? */
+  "throughput": Row<{
+    name: string; rank: number; ranks: number; steps: number; per_step: number; step_ns: number;
+    per_second: number; ci95_low_per_second: number; ci95_high_per_second: number;
+  }>;
+  /** How long do the measured events of an iteration take, and how sure is that? */
+  "inline": Row<{
+    label: string; rank: number; ranks: number; n: number; alike: number; average_ns: number; max_ns: number;
+    slowest_rank: number; mean_ns: number; median_ns: number; std_ns: number; relative_std_ratio: number;
+    p5_ns: number; p95_ns: number; ci95_low_ns: number; ci95_high_ns: number; stable: boolean;
+    start_offset_ns: number; share_ratio: number; ran_on: string; start_index: number; end_index: number;
+    inside: string; longer_than: string; occurrence: number; device: number; stream: number; clock: string;
+    overhead_ratio: number; overhead_low_ratio: number; overhead_high_ratio: number; armed_every: number;
+    models: number; complete_after: number; iterations: number; kind: string; span: number;
+  }>;
   /** How much of each device's time was computation, exposed communication, exposed copies or idle? */
   "device-time": Row<{
     rank: number; span: number; device: number; step: number; span_ns: number; computation_ns: number;
     communication_ns: number; exposed_communication_ns: number; copy_ns: number; exposed_copy_ns: number;
     busy_ns: number; idle_ns: number; events: number; unlinked_ns: number; unlinked_ratio: number;
   }>;
-  /** How long did kernels, copies and fills take, in one table as nvprof and nsys stats have it? */
-  "gpu-summary": Row<{
-    name: string; operation: string; count: number; total_ns: number; share_ratio: number; mean_ns: number;
-    median_ns: number; min_ns: number; max_ns: number; std_ns: number;
+  /** When was each device and stream idle, and why? */
+  "idle": Row<{
+    rank: number; span: number; device: number; stream: number; cause: string; host: string; frame: string;
+    gaps: number; idle_ns: number; share_ratio: number; max_gap_ns: number;
   }>;
-  /** How long did each call to the device's runtime and driver take on the host? */
-  "api-summary": Row<{
-    name: string; api: string; count: number; total_ns: number; share_ratio: number; mean_ns: number;
-    median_ns: number; min_ns: number; max_ns: number; std_ns: number;
+  /** Which chain of work and waits decided how long the steps took? */
+  "critical-path": Row<{
+    span: number; step: number; rank: number; start_ns: number; kind: string; class: string; name: string;
+    operator: string; module: string; pieces: number; path_ns: number; step_ns: number; share_ratio: number;
+    largest: string; largest_part_ns: number; host_ns: number; input_ns: number; launch_ns: number;
+    computation_ns: number; transfer_ns: number; communication_ns: number; waiting_ns: number;
+    copy_ns: number; synchronization_ns: number; idle_ns: number; total_ns: number;
   }>;
-  /** What ran on the devices, one kernel, copy or fill after the other, and with which launch shape? */
-  "gpu-trace": Row<{
-    rank: number; start_ns: number; dur_ns: number; name: string; kind: string; grid: string; block: string;
-    registers_per_thread: number; shared_memory_bytes: number; static_shared_memory_bytes: number;
-    dynamic_shared_memory_bytes: number; bytes: number; bandwidth_bytes_per_s: number; source_memory: string;
-    destination_memory: string; device: number; device_name: string; context: number; stream: number;
-    correlation: number; operator: string; step: number;
+  /** How long would a step take if something were faster, or were not there? */
+  "what-if": Row<{
+    span: number; change: string; step_ns: number; saved_ns: number; saved_ratio: number; at_least_ns: number;
+    at_most_ns: number;
   }>;
   /** Which operators take the time? */
   "operators": Row<{
@@ -60,11 +92,6 @@ export type Rows = {
     occupancy_ratio: number; occupancy_limit: string; tensor_core_eligible_ratio: number;
     tensor_core_used: boolean; library: string; fused_operators: string; fused_communication: boolean;
   }>;
-  /** How long do the single calls, kernels or steps of a name take: how many take how long? */
-  "durations": Row<{
-    name: string; from_ns: number; to_ns: number; count: number; count_share_ratio: number; total_ns: number;
-    share_ratio: number; rank: number; start_ns: number; dur_ns: number;
-  }>;
   /** Which parts of the model take the time, forward and backward? */
   "modules": Row<{
     name: string; path: string; class: string; compiled: boolean; depth: number; parent_path: string;
@@ -78,12 +105,21 @@ export type Rows = {
     host_total_ns: number; host_share_ratio: number; host_self_ns: number; device_total_ns: number;
     device_share_ratio: number; device_self_ns: number;
   }>;
-  /** What is copied and filled on the device, and how fast? */
-  "copies": Row<{
-    direction: string; memory_kind: string; from_bytes: number; below_bytes: number; pageable: boolean;
-    count: number; bytes: number; total_ns: number; share_ratio: number; mean_ns: number; min_ns: number;
-    max_ns: number; bandwidth_bytes_per_s: number; min_bandwidth_bytes_per_s: number;
-    max_bandwidth_bytes_per_s: number;
+  /** What do the named ranges cost on host and device? */
+  "annotations": Row<{
+    name: string; domain: string; category: string; path: string; depth: number; calls: number;
+    host_total_ns: number; host_exclusive_ns: number; host_self_ns: number; host_mean_ns: number;
+    device_busy_ns: number; device_total_ns: number; projected_ns: number; device_events: number;
+  }>;
+  /** Which kinds of work take the device's time? */
+  "classes": Row<{
+    module: string; class: string; count: number; device_ns: number; share_ratio: number; forward_ns: number;
+    backward_ns: number; main_kernel: string;
+  }>;
+  /** How long do the single calls, kernels or steps of a name take: how many take how long? */
+  "durations": Row<{
+    name: string; from_ns: number; to_ns: number; count: number; count_share_ratio: number; total_ns: number;
+    share_ratio: number; rank: number; start_ns: number; dur_ns: number;
   }>;
   /** How long do launches take, and how far ahead of the device is the host? */
   "launches": Row<{
@@ -96,34 +132,65 @@ export type Rows = {
     max_queued: number; max_launches: number; blocked_ns: number; queued_ns: number; running_ns: number;
     starved_ns: number; empty_ratio: number;
   }>;
-  /** When was each device and stream idle, and why? */
-  "idle": Row<{
-    rank: number; span: number; device: number; stream: number; cause: string; host: string; frame: string;
-    gaps: number; idle_ns: number; share_ratio: number; max_gap_ns: number;
-  }>;
-  /** Which chain of work and waits decided how long the steps took? */
-  "critical-path": Row<{
-    span: number; step: number; rank: number; start_ns: number; kind: string; class: string; name: string;
-    operator: string; module: string; pieces: number; path_ns: number; step_ns: number; share_ratio: number;
-    largest: string; largest_part_ns: number; host_ns: number; input_ns: number; launch_ns: number;
-    computation_ns: number; transfer_ns: number; communication_ns: number; waiting_ns: number;
-    copy_ns: number; synchronization_ns: number; idle_ns: number; total_ns: number;
-  }>;
-  /** How long would a step take if something were faster, or were not there? */
-  "what-if": Row<{
-    span: number; change: string; step_ns: number; saved_ns: number; saved_ratio: number; at_least_ns: number;
-    at_most_ns: number;
+  /** What is copied and filled on the device, and how fast? */
+  "copies": Row<{
+    direction: string; memory_kind: string; from_bytes: number; below_bytes: number; pageable: boolean;
+    count: number; bytes: number; total_ns: number; share_ratio: number; mean_ns: number; min_ns: number;
+    max_ns: number; bandwidth_bytes_per_s: number; min_bandwidth_bytes_per_s: number;
+    max_bandwidth_bytes_per_s: number;
   }>;
   /** Which streams waited for which, and how often did the host wait for the device? */
   "synchronizations": Row<{
     rank: number; device: number; kind: string; waits: string; stream: number; on_stream: number;
     count: number; total_ns: number; mean_ns: number; max_ns: number;
   }>;
-  /** How much of the time did kernels run, and how much of the device did they fill? */
-  "utilization": Row<{
-    rank: number; span: number; device: number; step: number; start_ns: number; window_ns: number;
-    kernel_ns: number; utilization_ratio: number; sm_efficiency_ratio: number; occupancy_ratio: number;
-    described_ratio: number;
+  /** How long did kernels, copies and fills take, in one table as nvprof and nsys stats have it? */
+  "gpu-summary": Row<{
+    name: string; operation: string; count: number; total_ns: number; share_ratio: number; mean_ns: number;
+    median_ns: number; min_ns: number; max_ns: number; std_ns: number;
+  }>;
+  /** What ran on the devices, one kernel, copy or fill after the other, and with which launch shape? */
+  "gpu-trace": Row<{
+    rank: number; start_ns: number; dur_ns: number; name: string; kind: string; grid: string; block: string;
+    registers_per_thread: number; shared_memory_bytes: number; static_shared_memory_bytes: number;
+    dynamic_shared_memory_bytes: number; bytes: number; bandwidth_bytes_per_s: number; source_memory: string;
+    destination_memory: string; device: number; device_name: string; context: number; stream: number;
+    correlation: number; operator: string; step: number;
+  }>;
+  /** How long did each call to the device's runtime and driver take on the host? */
+  "api-summary": Row<{
+    name: string; api: string; count: number; total_ns: number; share_ratio: number; mean_ns: number;
+    median_ns: number; min_ns: number; max_ns: number; std_ns: number;
+  }>;
+  /** What launched each kernel, with what shapes, and how much work did it do? */
+  "prof": Row<{
+    rank: number; idx: number; seq: number; altseq: number; tid: string; layer: string; trace: string;
+    dir: string; sub: number; mod: string; op: string; kernel: string; params: string; sil: number;
+    tc: string; device: number; stream: number; grid: string; block: string; flops: number; bytes: number;
+  }>;
+  /** How much memory was allocated, when was that most, and what was it for? */
+  "memory": Row<{
+    rank: number; span: number; kind: string; device: number; source: string; at_ns: number; step: number;
+    category: string; operator: string; module: string; stack: string; pool: string; private_pool: string;
+    stream: number; segments: number; requested_bytes: number; device_free_bytes: number; peak_bytes: number;
+    bytes: number; share_ratio: number; allocations: number; allocated_bytes: number; pending_bytes: number;
+    reserved_bytes: number; device_bytes: number; free_bytes: number; largest_free_bytes: number;
+    rounding_bytes: number; unused_ratio: number; start_bytes: number; end_bytes: number;
+    growth_bytes: number; made: number; made_bytes: number; kept_bytes: number; peak_reserved_bytes: number;
+    out_of_memory: number;
+  }>;
+  /** How did allocated and reserved memory change over time? */
+  "memory-curve": Row<{
+    rank: number; span: number; kind: string; device: number; time_ns: number; step: number;
+    allocated_bytes: number; reserved_bytes: number; parameters_bytes: number; gradients_bytes: number;
+    optimizer_state_bytes: number; activations_bytes: number; temporaries_bytes: number;
+    unknown_bytes: number; events: number;
+  }>;
+  /** Which allocations were made, for what, and how long did each live? */
+  "allocations": Row<{
+    rank: number; span: number; kind: string; device: number; bytes: number; made_ns: number;
+    released_ns: number; lifetime_ns: number; category: string; operator: string; module: string;
+    made_step: number; released_step: number; stack: string; address: number;
   }>;
   /** How do the ranks compare, over all steps or step by step? */
   "rank-overview": Row<{
@@ -142,12 +209,6 @@ export type Rows = {
     longest_rank: number; waited_ns: number; why: string; input_ns: number; computation_ns: number;
     copies_ns: number; communication_ns: number; garbage_collection_ns: number; compilation_ns: number;
     host_ns: number; profiler_ns: number; not_recorded_ns: number; before_ns: number;
-  }>;
-  /** Do kernels, operators or steps take longer and longer over the recording? */
-  "drift": Row<{
-    rank: number; name: string; trend: string; change_ratio: number; low_ratio: number; high_ratio: number;
-    median_ns: number; p95_ns: number; first_ns: number; last_ns: number; events: number; outliers: number;
-    total_ns: number; steps: number;
   }>;
   /** What do the ranks communicate, how long do they wait for it, and how fast is it? */
   "communication": Row<{
@@ -177,10 +238,26 @@ export type Rows = {
     received_over_mean: number; start_ns: number; ranks: number; total_bytes: number; most_over_mean: number;
     most_on_rank: number;
   }>;
-  /** Which kinds of work take the device's time? */
-  "classes": Row<{
-    module: string; class: string; count: number; device_ns: number; share_ratio: number; forward_ns: number;
-    backward_ns: number; main_kernel: string;
+  /** In which functions of the host does the time go, and who calls them? */
+  "hotspots": Row<{
+    function: string; clock: string; library: string; file: string; line: number; rank: number; pid: string;
+    tid: string; self_ns: number; self_ratio: number; total_ns: number; total_ratio: number;
+    self_samples: number; total_samples: number; instructions: number; cpi: number; depth: number;
+    node: number; parent: number;
+  }>;
+  /** How did the run use processors, threads, memory and files of the host? */
+  "host-metrics": Row<{
+    rank: number; aspect: string; report: string; of: string; subject: string; metric: string; value: number;
+    unit: string; text: string; min: number; max: number; ranks: number; host: string; share_ratio: number;
+    share_of: string; target: string; source: string; judged: string; next: string; advice: string;
+    confirmed: boolean;
+  }>;
+  /** Which primitives of oneDNN took how long, in which implementation, and how fast were they? */
+  "onednn": Row<{
+    primitive: string; propagation: string; implementation: string; engine: string; types: string;
+    attributes: string; auxiliary: string; shape: string; executions: number; total_ns: number;
+    share_ratio: number; mean_ns: number; min_ns: number; max_ns: number; flops: number; flop_per_s: number;
+    peak_flop_per_s: number; peak_ratio: number; creations: number; created_ns: number;
   }>;
   /** How close did each operator and kernel run to what the device can do? */
   "roofline": Row<{
@@ -207,44 +284,11 @@ export type Rows = {
     used_ratio: number; unknown_ns: number; generation: string; dtype: string; why_not: string;
     slowed_by: string;
   }>;
-  /** What launched each kernel, with what shapes, and how much work did it do? */
-  "prof": Row<{
-    rank: number; idx: number; seq: number; altseq: number; tid: string; layer: string; trace: string;
-    dir: string; sub: number; mod: string; op: string; kernel: string; params: string; sil: number;
-    tc: string; device: number; stream: number; grid: string; block: string; flops: number; bytes: number;
-  }>;
-  /** What do the named ranges cost on host and device? */
-  "annotations": Row<{
-    name: string; domain: string; category: string; path: string; depth: number; calls: number;
-    host_total_ns: number; host_exclusive_ns: number; host_self_ns: number; host_mean_ns: number;
-    device_busy_ns: number; device_total_ns: number; projected_ns: number; device_events: number;
-  }>;
-  /** In which functions of the host does the time go, and who calls them? */
-  "hotspots": Row<{
-    function: string; clock: string; library: string; file: string; line: number; rank: number; pid: string;
-    tid: string; self_ns: number; self_ratio: number; total_ns: number; total_ratio: number;
-    self_samples: number; total_samples: number; instructions: number; cpi: number; depth: number;
-    node: number; parent: number;
-  }>;
-  /** Which primitives of oneDNN took how long, in which implementation, and how fast were they? */
-  "onednn": Row<{
-    primitive: string; propagation: string; implementation: string; engine: string; types: string;
-    attributes: string; auxiliary: string; shape: string; executions: number; total_ns: number;
-    share_ratio: number; mean_ns: number; min_ns: number; max_ns: number; flops: number; flop_per_s: number;
-    peak_flop_per_s: number; peak_ratio: number; creations: number; created_ns: number;
-  }>;
-  /** How did the run use processors, threads, memory and files of the host? */
-  "host-metrics": Row<{
-    rank: number; aspect: string; report: string; of: string; subject: string; metric: string; value: number;
-    unit: string; text: string; min: number; max: number; ranks: number; host: string; share_ratio: number;
-    share_of: string; target: string; source: string; judged: string; next: string; advice: string;
-    confirmed: boolean;
-  }>;
-  /** What did counters measure of kernels, devices and network cards? */
-  "counters": Row<{
-    rank: number; span: number; name: string; pid: string; counter: string; device: string; step: number;
-    start_ns: number; window_ns: number; metric: string; unit: string; samples: number; total: number;
-    mean: number; min: number; max: number;
+  /** How much of the time did kernels run, and how much of the device did they fill? */
+  "utilization": Row<{
+    rank: number; span: number; device: number; step: number; start_ns: number; window_ns: number;
+    kernel_ns: number; utilization_ratio: number; sm_efficiency_ratio: number; occupancy_ratio: number;
+    described_ratio: number;
   }>;
   /** What do hardware counters say of each kernel, and what limits it? */
   "metrics": Row<{
@@ -256,61 +300,11 @@ export type Rows = {
     metric: string; value: number; unit: string; meaning: string; measured_as: string; ncu: string;
     nvprof: string;
   }>;
-  /** How much memory was allocated, when was that most, and what was it for? */
-  "memory": Row<{
-    rank: number; span: number; kind: string; device: number; source: string; at_ns: number; step: number;
-    category: string; operator: string; module: string; stack: string; pool: string; private_pool: string;
-    stream: number; segments: number; requested_bytes: number; device_free_bytes: number; peak_bytes: number;
-    bytes: number; share_ratio: number; allocations: number; allocated_bytes: number; pending_bytes: number;
-    reserved_bytes: number; device_bytes: number; free_bytes: number; largest_free_bytes: number;
-    rounding_bytes: number; unused_ratio: number; start_bytes: number; end_bytes: number;
-    growth_bytes: number; made: number; made_bytes: number; kept_bytes: number; peak_reserved_bytes: number;
-    out_of_memory: number;
-  }>;
-  /** How did allocated and reserved memory change over time? */
-  "memory-curve": Row<{
-    rank: number; span: number; kind: string; device: number; time_ns: number; step: number;
-    allocated_bytes: number; reserved_bytes: number; parameters_bytes: number; gradients_bytes: number;
-    optimizer_state_bytes: number; activations_bytes: number; temporaries_bytes: number;
-    unknown_bytes: number; events: number;
-  }>;
-  /** Which allocations were made, for what, and how long did each live? */
-  "allocations": Row<{
-    rank: number; span: number; kind: string; device: number; bytes: number; made_ns: number;
-    released_ns: number; lifetime_ns: number; category: string; operator: string; module: string;
-    made_step: number; released_step: number; stack: string; address: number;
-  }>;
-  /** How long do the measured events of an iteration take, and how sure is that? */
-  "inline": Row<{
-    label: string; rank: number; ranks: number; n: number; alike: number; average_ns: number; max_ns: number;
-    slowest_rank: number; mean_ns: number; median_ns: number; std_ns: number; relative_std_ratio: number;
-    p5_ns: number; p95_ns: number; ci95_low_ns: number; ci95_high_ns: number; stable: boolean;
-    start_offset_ns: number; share_ratio: number; ran_on: string; start_index: number; end_index: number;
-    inside: string; longer_than: string; occurrence: number; device: number; stream: number; clock: string;
-    overhead_ratio: number; overhead_low_ratio: number; overhead_high_ratio: number; armed_every: number;
-    models: number; complete_after: number; iterations: number; kind: string; span: number;
-  }>;
-  /** Which phase of the step takes the time, over the entire run? */
-  "phases": Row<{
-    kind: string; rank: number; ranks: number; phase: string; step: number; steps: number; mean_ns: number;
-    late_ns: number; share_ratio: number; median_ns: number; p95_ns: number; largest_ns: number;
-    device_mean_ns: number; over_fastest_ratio: number; total_ns: number; over_median_ratio: number;
-    memory_bytes: number; peak_bytes: number; reserved_bytes: number; input_wait_ns: number;
-    forward_ns: number; backward_ns: number; optimizer_ns: number; residual_ns: number;
-    host_to_device_ns: number; peak_of: string; first_batch_ns: number; verdict: string; evidence: string;
-    next_step: string; span: number;
-  }>;
-  /** How many samples or tokens per second does the job get through? */
-  "throughput": Row<{
-    name: string; rank: number; ranks: number; steps: number; per_step: number; step_ns: number;
-    per_second: number; ci95_low_per_second: number; ci95_high_per_second: number;
-  }>;
-  /** What is worth changing, and what would it save? */
-  "findings": Row<{
-    id: string; severity: string; title: string; saving_high_ns: number; saving_low_ns: number;
-    saving_share_ratio: number; saving_job_ns: number; per: string; confidence: string; advice: string;
-    trade_off: string; metric: string; value: number; unit: string; rank: number; step: number;
-    window_start_ns: number; window_end_ns: number; evidence: string; query: string; failing_checks: string;
+  /** What did counters measure of kernels, devices and network cards? */
+  "counters": Row<{
+    rank: number; span: number; name: string; pid: string; counter: string; device: string; step: number;
+    start_ns: number; window_ns: number; metric: string; unit: string; samples: number; total: number;
+    mean: number; min: number; max: number;
   }>;
   /** What got slower or faster, and how sure is that? */
   "diff": Row<{
@@ -332,6 +326,12 @@ export type Rows = {
     efficiency_low_ratio: number; efficiency_high_ratio: number; serial_low_ratio: number;
     serial_high_ratio: number; model: string; next_ranks: number; next_ns: number; next_low_ns: number;
     next_high_ns: number;
+  }>;
+  /** Do kernels, operators or steps take longer and longer over the recording? */
+  "drift": Row<{
+    rank: number; name: string; trend: string; change_ratio: number; low_ratio: number; high_ratio: number;
+    median_ns: number; p95_ns: number; first_ns: number; last_ns: number; events: number; outliers: number;
+    total_ns: number; steps: number;
   }>;
   /** Can the recording be trusted? */
   "checks": Row<{

@@ -23,6 +23,16 @@ class QuestionMethods:
         Columns: section, item, rank, time_ns, share_ratio, count, severity, text.
         """
 
+    def findings(self, *, id: str | None = None, **asked: Unpack[AskedOfRecording]) -> Table:
+        """What is worth changing, and what would it save?
+
+        Args:
+            id: only the findings of one rule.
+
+        Columns: id, severity, title, saving_high_ns, saving_low_ns, saving_share_ratio, saving_job_ns, per, confidence,
+        advice, trade_off, metric, value, unit, rank, step, window_start_ns, window_end_ns, evidence, query, failing_checks.
+        """
+
     def steps(self, *, by: Literal["step", "mean"] = "step", **asked: Unpack[AskedOfTime]) -> Table:
         """Where did the time of each training step go?
 
@@ -31,6 +41,44 @@ class QuestionMethods:
 
         Columns: rank, span, step, steps, start_ns, kernel_ns, memcpy_ns, memset_ns, communication_ns, runtime_ns,
         dataloader_ns, cpu_exec_ns, other_ns, total_ns, complete, counted, left_out.
+        """
+
+    def phases(
+        self,
+        *,
+        by: Literal["phase", "step", "window", "verdict"] = "phase",
+        **asked: Unpack[AskedOfRecording],
+    ) -> Table:
+        """Which phase of the step takes the time, over the entire run?
+
+        Args:
+            by: a row for each phase, kept step, or window of 20 in the run; or what holds the run back.
+
+        Columns: kind, rank, ranks, phase, step, steps, mean_ns, late_ns, share_ratio, median_ns, p95_ns, largest_ns,
+        device_mean_ns, over_fastest_ratio, total_ns, over_median_ratio, memory_bytes, peak_bytes, reserved_bytes,
+        input_wait_ns, forward_ns, backward_ns, optimizer_ns, residual_ns, host_to_device_ns, peak_of, first_batch_ns,
+        verdict, evidence, next_step, span.
+        """
+
+    def throughput(self, *, by: Literal["run", "rank"] = "run", **asked: Unpack[AskedOfRecording]) -> Table:
+        """How many samples or tokens per second does the job get through?
+
+        Args:
+            by: all ranks together, or each by itself.
+
+        Columns: name, rank, ranks, steps, per_step, step_ns, per_second, ci95_low_per_second, ci95_high_per_second.
+        """
+
+    def inline(self, *, by: Literal["rank", "label"] = "rank", **asked: Unpack[AskedOfRecording]) -> Table:
+        """How long do the measured events of an iteration take, and how sure is that?
+
+        Args:
+            by: each rank by itself, or the average and the maximum over ranks.
+
+        Columns: label, rank, ranks, n, alike, average_ns, max_ns, slowest_rank, mean_ns, median_ns, std_ns,
+        relative_std_ratio, p5_ns, p95_ns, ci95_low_ns, ci95_high_ns, stable, start_offset_ns, share_ratio, ran_on,
+        start_index, end_index, inside, longer_than, occurrence, device, stream, clock, overhead_ratio, overhead_low_ratio,
+        overhead_high_ratio, armed_every, models, complete_after, iterations, kind, span.
         """
 
     def device_time(self, *, by: Literal["device", "step"] = "device", **asked: Unpack[AskedOfTime]) -> Table:
@@ -43,27 +91,40 @@ class QuestionMethods:
         exposed_copy_ns, busy_ns, idle_ns, events, unlinked_ns, unlinked_ratio.
         """
 
-    def gpu_summary(self, *, by: Literal["name", "operation"] = "name", **asked: Unpack[AskedOfEvents]) -> Table:
-        """How long did kernels, copies and fills take, in one table as nvprof and nsys stats have it?
+    def idle(self, *, kernel_wait_ns: int = 30000, **asked: Unpack[AskedOfTime]) -> Table:
+        """When was each device and stream idle, and why?
 
         Args:
-            by: what a row is: a name, or an operation.
+            kernel_wait_ns: a gap shorter than this is the device's own delay between two pieces of work (ns).
 
-        Columns: name, operation, count, total_ns, share_ratio, mean_ns, median_ns, min_ns, max_ns, std_ns.
+        Columns: rank, span, device, stream, cause, host, frame, gaps, idle_ns, share_ratio, max_gap_ns.
         """
 
-    def api_summary(self, **asked: Unpack[AskedOfEvents]) -> Table:
-        """How long did each call to the device's runtime and driver take on the host?
+    def critical_path(
+        self,
+        *,
+        by: Literal["kind", "name", "operator", "module", "rank", "step", "piece"] = "kind",
+        **asked: Unpack[AskedOfRecording],
+    ) -> Table:
+        """Which chain of work and waits decided how long the steps took?
 
-        Columns: name, api, count, total_ns, share_ratio, mean_ns, median_ns, min_ns, max_ns, std_ns.
+        Args:
+            by: what a row is: a kind of work, a name, an operator, a module, a rank, a step, or a piece of the path.
+
+        Columns: span, step, rank, start_ns, kind, class, name, operator, module, pieces, path_ns, step_ns, share_ratio,
+        largest, largest_part_ns, host_ns, input_ns, launch_ns, computation_ns, transfer_ns, communication_ns, waiting_ns,
+        copy_ns, synchronization_ns, idle_ns, total_ns.
         """
 
-    def gpu_trace(self, **asked: Unpack[AskedOfEvents]) -> Table:
-        """What ran on the devices, one kernel, copy or fill after the other, and with which launch shape?
+    def what_if(self, *, faster: str = "", without: str = "", **asked: Unpack[AskedOfRecording]) -> Table:
+        """How long would a step take if something were faster, or were not there?
 
-        Columns: rank, start_ns, dur_ns, name, kind, grid, block, registers_per_thread, shared_memory_bytes,
-        static_shared_memory_bytes, dynamic_shared_memory_bytes, bytes, bandwidth_bytes_per_s, source_memory,
-        destination_memory, device, device_name, context, stream, correlation, operator, step.
+        Args:
+            faster: classes or name patterns of kernels and how many times as fast they would be: GEMM=2,*softmax*=1.5; by
+                default each class is tried.
+            without: communication, input, launch or straggler, separated by commas; by default each is tried.
+
+        Columns: span, change, step_ns, saved_ns, saved_ratio, at_least_ns, at_most_ns.
         """
 
     def operators(
@@ -107,23 +168,6 @@ class QuestionMethods:
         fused_operators, fused_communication.
         """
 
-    def durations(
-        self,
-        *,
-        by: Literal["operator", "annotation", "runtime", "device", "step"] = "operator",
-        called: str | None = None,
-        **asked: Unpack[AskedOfEvents],
-    ) -> Table:
-        """How long do the single calls, kernels or steps of a name take: how many take how long?
-
-        Args:
-            by: of what: operators on the host; named ranges; calls to the device's runtime and driver; kernels, copies and
-                fills; or steps.
-            called: only what is called exactly this.
-
-        Columns: name, from_ns, to_ns, count, count_share_ratio, total_ns, share_ratio, rank, start_ns, dur_ns.
-        """
-
     def modules(self, *, depth: int | None = None, **asked: Unpack[AskedOfEvents]) -> Table:
         """Which parts of the model take the time, forward and backward?
 
@@ -152,14 +196,47 @@ class QuestionMethods:
         device_share_ratio, device_self_ns.
         """
 
-    def copies(self, *, by: Literal["direction", "size"] = "direction", **asked: Unpack[AskedOfEvents]) -> Table:
-        """What is copied and filled on the device, and how fast?
+    def annotations(
+        self,
+        *,
+        by: Literal["name", "path"] = "name",
+        all: bool = False,
+        **asked: Unpack[AskedOfEvents],
+    ) -> Table:
+        """What do the named ranges cost on host and device?
 
         Args:
-            by: what to tell apart: direction and host memory, or these and the size.
+            by: what a row is: a name, or a path through the ranges around it.
+            all: also the ranges that mark the steps.
 
-        Columns: direction, memory_kind, from_bytes, below_bytes, pageable, count, bytes, total_ns, share_ratio, mean_ns,
-        min_ns, max_ns, bandwidth_bytes_per_s, min_bandwidth_bytes_per_s, max_bandwidth_bytes_per_s.
+        Columns: name, domain, category, path, depth, calls, host_total_ns, host_exclusive_ns, host_self_ns, host_mean_ns,
+        device_busy_ns, device_total_ns, projected_ns, device_events.
+        """
+
+    def classes(self, *, by: Literal["class", "module"] = "class", **asked: Unpack[AskedOfEvents]) -> Table:
+        """Which kinds of work take the device's time?
+
+        Args:
+            by: what a row is: a class of work, or a module's work of a class.
+
+        Columns: module, class, count, device_ns, share_ratio, forward_ns, backward_ns, main_kernel.
+        """
+
+    def durations(
+        self,
+        *,
+        by: Literal["operator", "annotation", "runtime", "device", "step"] = "operator",
+        called: str | None = None,
+        **asked: Unpack[AskedOfEvents],
+    ) -> Table:
+        """How long do the single calls, kernels or steps of a name take: how many take how long?
+
+        Args:
+            by: of what: operators on the host; named ranges; calls to the device's runtime and driver; kernels, copies and
+                fills; or steps.
+            called: only what is called exactly this.
+
+        Columns: name, from_ns, to_ns, count, count_share_ratio, total_ns, share_ratio, rank, start_ns, dur_ns.
         """
 
     def launches(
@@ -182,40 +259,14 @@ class QuestionMethods:
         max_queued, max_launches, blocked_ns, queued_ns, running_ns, starved_ns, empty_ratio.
         """
 
-    def idle(self, *, kernel_wait_ns: int = 30000, **asked: Unpack[AskedOfTime]) -> Table:
-        """When was each device and stream idle, and why?
+    def copies(self, *, by: Literal["direction", "size"] = "direction", **asked: Unpack[AskedOfEvents]) -> Table:
+        """What is copied and filled on the device, and how fast?
 
         Args:
-            kernel_wait_ns: a gap shorter than this is the device's own delay between two pieces of work (ns).
+            by: what to tell apart: direction and host memory, or these and the size.
 
-        Columns: rank, span, device, stream, cause, host, frame, gaps, idle_ns, share_ratio, max_gap_ns.
-        """
-
-    def critical_path(
-        self,
-        *,
-        by: Literal["kind", "name", "operator", "module", "rank", "step", "piece"] = "kind",
-        **asked: Unpack[AskedOfRecording],
-    ) -> Table:
-        """Which chain of work and waits decided how long the steps took?
-
-        Args:
-            by: what a row is: a kind of work, a name, an operator, a module, a rank, a step, or a piece of the path.
-
-        Columns: span, step, rank, start_ns, kind, class, name, operator, module, pieces, path_ns, step_ns, share_ratio,
-        largest, largest_part_ns, host_ns, input_ns, launch_ns, computation_ns, transfer_ns, communication_ns, waiting_ns,
-        copy_ns, synchronization_ns, idle_ns, total_ns.
-        """
-
-    def what_if(self, *, faster: str = "", without: str = "", **asked: Unpack[AskedOfRecording]) -> Table:
-        """How long would a step take if something were faster, or were not there?
-
-        Args:
-            faster: classes or name patterns of kernels and how many times as fast they would be: GEMM=2,*softmax*=1.5; by
-                default each class is tried.
-            without: communication, input, launch or straggler, separated by commas; by default each is tried.
-
-        Columns: span, change, step_ns, saved_ns, saved_ratio, at_least_ns, at_most_ns.
+        Columns: direction, memory_kind, from_bytes, below_bytes, pageable, count, bytes, total_ns, share_ratio, mean_ns,
+        min_ns, max_ns, bandwidth_bytes_per_s, min_bandwidth_bytes_per_s, max_bandwidth_bytes_per_s.
         """
 
     def synchronizations(self, **asked: Unpack[AskedOfEvents]) -> Table:
@@ -224,14 +275,86 @@ class QuestionMethods:
         Columns: rank, device, kind, waits, stream, on_stream, count, total_ns, mean_ns, max_ns.
         """
 
-    def utilization(self, *, by: Literal["device", "step", "time"] = "device", **asked: Unpack[AskedOfTime]) -> Table:
-        """How much of the time did kernels run, and how much of the device did they fill?
+    def gpu_summary(self, *, by: Literal["name", "operation"] = "name", **asked: Unpack[AskedOfEvents]) -> Table:
+        """How long did kernels, copies and fills take, in one table as nvprof and nsys stats have it?
 
         Args:
-            by: `device` for a row a device, `step` for one a step, `time` for at most 100 pieces of time.
+            by: what a row is: a name, or an operation.
 
-        Columns: rank, span, device, step, start_ns, window_ns, kernel_ns, utilization_ratio, sm_efficiency_ratio,
-        occupancy_ratio, described_ratio.
+        Columns: name, operation, count, total_ns, share_ratio, mean_ns, median_ns, min_ns, max_ns, std_ns.
+        """
+
+    def gpu_trace(self, **asked: Unpack[AskedOfEvents]) -> Table:
+        """What ran on the devices, one kernel, copy or fill after the other, and with which launch shape?
+
+        Columns: rank, start_ns, dur_ns, name, kind, grid, block, registers_per_thread, shared_memory_bytes,
+        static_shared_memory_bytes, dynamic_shared_memory_bytes, bytes, bandwidth_bytes_per_s, source_memory,
+        destination_memory, device, device_name, context, stream, correlation, operator, step.
+        """
+
+    def api_summary(self, **asked: Unpack[AskedOfEvents]) -> Table:
+        """How long did each call to the device's runtime and driver take on the host?
+
+        Columns: name, api, count, total_ns, share_ratio, mean_ns, median_ns, min_ns, max_ns, std_ns.
+        """
+
+    def prof(self, **asked: Unpack[AskedOfEvents]) -> Table:
+        """What launched each kernel, with what shapes, and how much work did it do?
+
+        Columns: rank, idx, seq, altseq, tid, layer, trace, dir, sub, mod, op, kernel, params, sil, tc, device, stream,
+        grid, block, flops, bytes.
+        """
+
+    def memory(
+        self,
+        *,
+        by: Literal["device", "category", "operator", "module", "stack", "step", "pool", "oom"] = "device",
+        at_ns: int | None = None,
+        **asked: Unpack[AskedOfTime],
+    ) -> Table:
+        """How much memory was allocated, when was that most, and what was it for?
+
+        Args:
+            by: what a row is about: a device; a part of what is alive at the moment, by what it is for, or by what
+                allocated it; a step; a pool of the allocator; or a time that the device had too little.
+            at_ns: the moment whose memory is shared out (ns since the run's start); by default that of the peak.
+
+        Columns: rank, span, kind, device, source, at_ns, step, category, operator, module, stack, pool, private_pool,
+        stream, segments, requested_bytes, device_free_bytes, peak_bytes, bytes, share_ratio, allocations, allocated_bytes,
+        pending_bytes, reserved_bytes, device_bytes, free_bytes, largest_free_bytes, rounding_bytes, unused_ratio,
+        start_bytes, end_bytes, growth_bytes, made, made_bytes, kept_bytes, peak_reserved_bytes, out_of_memory.
+        """
+
+    def memory_curve(self, *, points: int = 400, **asked: Unpack[AskedOfTime]) -> Table:
+        """How did allocated and reserved memory change over time?
+
+        Args:
+            points: rows of a device at most; 0 for a row an event.
+
+        Columns: rank, span, kind, device, time_ns, step, allocated_bytes, reserved_bytes, parameters_bytes,
+        gradients_bytes, optimizer_state_bytes, activations_bytes, temporaries_bytes, unknown_bytes, events.
+        """
+
+    def allocations(
+        self,
+        *,
+        at_ns: int | None = None,
+        at_peak: bool = False,
+        operator: str | None = None,
+        category: str | None = None,
+        **asked: Unpack[AskedOfTime],
+    ) -> Table:
+        """Which allocations were made, for what, and how long did each live?
+
+        Args:
+            at_ns: only what is alive at this moment (ns since the run's start); by default all that is alive at some moment
+                of what is asked for.
+            at_peak: only what is alive when most is allocated.
+            operator: only those that this operator made.
+            category: only those that are for this.
+
+        Columns: rank, span, kind, device, bytes, made_ns, released_ns, lifetime_ns, category, operator, module, made_step,
+        released_step, stack, address.
         """
 
     def rank_overview(
@@ -267,16 +390,6 @@ class QuestionMethods:
         charged_ns, late_ns, step_ratio, share_ratio, longest_ns, longest_rank, waited_ns, why, input_ns, computation_ns,
         copies_ns, communication_ns, garbage_collection_ns, compilation_ns, host_ns, profiler_ns, not_recorded_ns,
         before_ns.
-        """
-
-    def drift(self, *, of: Literal["kernel", "operator", "step"] = "kernel", **asked: Unpack[AskedOfEvents]) -> Table:
-        """Do kernels, operators or steps take longer and longer over the recording?
-
-        Args:
-            of: what is looked at.
-
-        Columns: rank, name, trend, change_ratio, low_ratio, high_ratio, median_ns, p95_ns, first_ns, last_ns, events,
-        outliers, total_ns, steps.
         """
 
     def communication(
@@ -326,13 +439,60 @@ class QuestionMethods:
         received_over_mean, start_ns, ranks, total_bytes, most_over_mean, most_on_rank.
         """
 
-    def classes(self, *, by: Literal["class", "module"] = "class", **asked: Unpack[AskedOfEvents]) -> Table:
-        """Which kinds of work take the device's time?
+    def hotspots(
+        self,
+        *,
+        by: Literal["function", "library", "line", "thread", "top-down", "bottom-up"] = "function",
+        least_ratio: float = 0.001,
+        **asked: Unpack[AskedOfRecording],
+    ) -> Table:
+        """In which functions of the host does the time go, and who calls them?
 
         Args:
-            by: what a row is: a class of work, or a module's work of a class.
+            by: what a row is: a `function`, a `library`, a source `line`, a `thread`, or a place in a tree: `top-down`
+                below what called it, `bottom-up` below what it called.
+            least_ratio: leave out what has less than this part of everything, with all that is below it in a tree.
 
-        Columns: module, class, count, device_ns, share_ratio, forward_ns, backward_ns, main_kernel.
+        Columns: function, clock, library, file, line, rank, pid, tid, self_ns, self_ratio, total_ns, total_ratio,
+        self_samples, total_samples, instructions, cpi, depth, node, parent.
+        """
+
+    def host_metrics(
+        self,
+        *,
+        by: Literal["aspect", "metric"] = "aspect",
+        metric: str | None = None,
+        subject: str | None = None,
+        **asked: Unpack[AskedOfRecording],
+    ) -> Table:
+        """How did the run use processors, threads, memory and files of the host?
+
+        Args:
+            by: the complete run by `aspect`, or every `metric` under the name its tool gives it.
+            metric: every metric with this in its name, whatever the case.
+            subject: every metric of a subject with this in its name, whatever the case.
+
+        Columns: rank, aspect, report, of, subject, metric, value, unit, text, min, max, ranks, host, share_ratio, share_of,
+        target, source, judged, next, advice, confirmed.
+        """
+
+    def onednn(
+        self,
+        *,
+        by: Literal["primitive", "implementation", "shape"] = "primitive",
+        limits: Literal["datasheet", "measured"] = "datasheet",
+        processor: str | None = None,
+        **asked: Unpack[AskedOfRecording],
+    ) -> Table:
+        """Which primitives of oneDNN took how long, in which implementation, and how fast were they?
+
+        Args:
+            by: what a row is: a `primitive` and direction, its `implementation`, or each `shape` that ran.
+            limits: peaks to compare with: data sheets (and your own file), or what `stepscope calibrate` measured.
+            processor: name of the processor, whose peak is compared with; the log does not say it.
+
+        Columns: primitive, propagation, implementation, engine, types, attributes, auxiliary, shape, executions, total_ns,
+        share_ratio, mean_ns, min_ns, max_ns, flops, flop_per_s, peak_flop_per_s, peak_ratio, creations, created_ns.
         """
 
     def roofline(
@@ -393,84 +553,26 @@ class QuestionMethods:
         eligible_ratio, used_ns, used_ratio, unknown_ns, generation, dtype, why_not, slowed_by.
         """
 
-    def prof(self, **asked: Unpack[AskedOfEvents]) -> Table:
-        """What launched each kernel, with what shapes, and how much work did it do?
-
-        Columns: rank, idx, seq, altseq, tid, layer, trace, dir, sub, mod, op, kernel, params, sil, tc, device, stream,
-        grid, block, flops, bytes.
-        """
-
-    def annotations(
-        self,
-        *,
-        by: Literal["name", "path"] = "name",
-        all: bool = False,
-        **asked: Unpack[AskedOfEvents],
-    ) -> Table:
-        """What do the named ranges cost on host and device?
+    def utilization(self, *, by: Literal["device", "step", "time"] = "device", **asked: Unpack[AskedOfTime]) -> Table:
+        """How much of the time did kernels run, and how much of the device did they fill?
 
         Args:
-            by: what a row is: a name, or a path through the ranges around it.
-            all: also the ranges that mark the steps.
+            by: `device` for a row a device, `step` for one a step, `time` for at most 100 pieces of time.
 
-        Columns: name, domain, category, path, depth, calls, host_total_ns, host_exclusive_ns, host_self_ns, host_mean_ns,
-        device_busy_ns, device_total_ns, projected_ns, device_events.
+        Columns: rank, span, device, step, start_ns, window_ns, kernel_ns, utilization_ratio, sm_efficiency_ratio,
+        occupancy_ratio, described_ratio.
         """
 
-    def hotspots(
-        self,
-        *,
-        by: Literal["function", "library", "line", "thread", "top-down", "bottom-up"] = "function",
-        least_ratio: float = 0.001,
-        **asked: Unpack[AskedOfRecording],
-    ) -> Table:
-        """In which functions of the host does the time go, and who calls them?
+    def metrics(self, *, by: Literal["kernel", "metric"] = "kernel", **asked: Unpack[AskedOfRecording]) -> Table:
+        """What do hardware counters say of each kernel, and what limits it?
 
         Args:
-            by: what a row is: a `function`, a `library`, a source `line`, a `thread`, or a place in a tree: `top-down`
-                below what called it, `bottom-up` below what it called.
-            least_ratio: leave out what has less than this part of everything, with all that is below it in a tree.
+            by: what a row is: a kernel with what limits it, or one metric of a kernel.
 
-        Columns: function, clock, library, file, line, rank, pid, tid, self_ns, self_ratio, total_ns, total_ratio,
-        self_samples, total_samples, instructions, cpi, depth, node, parent.
-        """
-
-    def onednn(
-        self,
-        *,
-        by: Literal["primitive", "implementation", "shape"] = "primitive",
-        limits: Literal["datasheet", "measured"] = "datasheet",
-        processor: str | None = None,
-        **asked: Unpack[AskedOfRecording],
-    ) -> Table:
-        """Which primitives of oneDNN took how long, in which implementation, and how fast were they?
-
-        Args:
-            by: what a row is: a `primitive` and direction, its `implementation`, or each `shape` that ran.
-            limits: peaks to compare with: data sheets (and your own file), or what `stepscope calibrate` measured.
-            processor: name of the processor, whose peak is compared with; the log does not say it.
-
-        Columns: primitive, propagation, implementation, engine, types, attributes, auxiliary, shape, executions, total_ns,
-        share_ratio, mean_ns, min_ns, max_ns, flops, flop_per_s, peak_flop_per_s, peak_ratio, creations, created_ns.
-        """
-
-    def host_metrics(
-        self,
-        *,
-        by: Literal["aspect", "metric"] = "aspect",
-        metric: str | None = None,
-        subject: str | None = None,
-        **asked: Unpack[AskedOfRecording],
-    ) -> Table:
-        """How did the run use processors, threads, memory and files of the host?
-
-        Args:
-            by: the complete run by `aspect`, or every `metric` under the name its tool gives it.
-            metric: every metric with this in its name, whatever the case.
-            subject: every metric of a subject with this in its name, whatever the case.
-
-        Columns: rank, aspect, report, of, subject, metric, value, unit, text, min, max, ranks, host, share_ratio, share_of,
-        target, source, judged, next, advice, confirmed.
+        Columns: kernel, grid, block, operator, count, device_ns, share_ratio, measured, limiter, limiter_ratio, verdict,
+        compute_ratio, memory_ratio, l1_ratio, l2_ratio, dram_ratio, occupancy_ratio, theoretical_ratio, occupancy_limit,
+        ipc, tensor_ratio, load_ratio, store_ratio, stall, joined_by, metric, value, unit, meaning, measured_as, ncu,
+        nvprof.
         """
 
     def counters(
@@ -489,116 +591,14 @@ class QuestionMethods:
         max.
         """
 
-    def metrics(self, *, by: Literal["kernel", "metric"] = "kernel", **asked: Unpack[AskedOfRecording]) -> Table:
-        """What do hardware counters say of each kernel, and what limits it?
+    def drift(self, *, of: Literal["kernel", "operator", "step"] = "kernel", **asked: Unpack[AskedOfEvents]) -> Table:
+        """Do kernels, operators or steps take longer and longer over the recording?
 
         Args:
-            by: what a row is: a kernel with what limits it, or one metric of a kernel.
+            of: what is looked at.
 
-        Columns: kernel, grid, block, operator, count, device_ns, share_ratio, measured, limiter, limiter_ratio, verdict,
-        compute_ratio, memory_ratio, l1_ratio, l2_ratio, dram_ratio, occupancy_ratio, theoretical_ratio, occupancy_limit,
-        ipc, tensor_ratio, load_ratio, store_ratio, stall, joined_by, metric, value, unit, meaning, measured_as, ncu,
-        nvprof.
-        """
-
-    def memory(
-        self,
-        *,
-        by: Literal["device", "category", "operator", "module", "stack", "step", "pool", "oom"] = "device",
-        at_ns: int | None = None,
-        **asked: Unpack[AskedOfTime],
-    ) -> Table:
-        """How much memory was allocated, when was that most, and what was it for?
-
-        Args:
-            by: what a row is about: a device; a part of what is alive at the moment, by what it is for, or by what
-                allocated it; a step; a pool of the allocator; or a time that the device had too little.
-            at_ns: the moment whose memory is shared out (ns since the run's start); by default that of the peak.
-
-        Columns: rank, span, kind, device, source, at_ns, step, category, operator, module, stack, pool, private_pool,
-        stream, segments, requested_bytes, device_free_bytes, peak_bytes, bytes, share_ratio, allocations, allocated_bytes,
-        pending_bytes, reserved_bytes, device_bytes, free_bytes, largest_free_bytes, rounding_bytes, unused_ratio,
-        start_bytes, end_bytes, growth_bytes, made, made_bytes, kept_bytes, peak_reserved_bytes, out_of_memory.
-        """
-
-    def memory_curve(self, *, points: int = 400, **asked: Unpack[AskedOfTime]) -> Table:
-        """How did allocated and reserved memory change over time?
-
-        Args:
-            points: rows of a device at most; 0 for a row an event.
-
-        Columns: rank, span, kind, device, time_ns, step, allocated_bytes, reserved_bytes, parameters_bytes,
-        gradients_bytes, optimizer_state_bytes, activations_bytes, temporaries_bytes, unknown_bytes, events.
-        """
-
-    def allocations(
-        self,
-        *,
-        at_ns: int | None = None,
-        at_peak: bool = False,
-        operator: str | None = None,
-        category: str | None = None,
-        **asked: Unpack[AskedOfTime],
-    ) -> Table:
-        """Which allocations were made, for what, and how long did each live?
-
-        Args:
-            at_ns: only what is alive at this moment (ns since the run's start); by default all that is alive at some moment
-                of what is asked for.
-            at_peak: only what is alive when most is allocated.
-            operator: only those that this operator made.
-            category: only those that are for this.
-
-        Columns: rank, span, kind, device, bytes, made_ns, released_ns, lifetime_ns, category, operator, module, made_step,
-        released_step, stack, address.
-        """
-
-    def inline(self, *, by: Literal["rank", "label"] = "rank", **asked: Unpack[AskedOfRecording]) -> Table:
-        """How long do the measured events of an iteration take, and how sure is that?
-
-        Args:
-            by: each rank by itself, or the average and the maximum over ranks.
-
-        Columns: label, rank, ranks, n, alike, average_ns, max_ns, slowest_rank, mean_ns, median_ns, std_ns,
-        relative_std_ratio, p5_ns, p95_ns, ci95_low_ns, ci95_high_ns, stable, start_offset_ns, share_ratio, ran_on,
-        start_index, end_index, inside, longer_than, occurrence, device, stream, clock, overhead_ratio, overhead_low_ratio,
-        overhead_high_ratio, armed_every, models, complete_after, iterations, kind, span.
-        """
-
-    def phases(
-        self,
-        *,
-        by: Literal["phase", "step", "window", "verdict"] = "phase",
-        **asked: Unpack[AskedOfRecording],
-    ) -> Table:
-        """Which phase of the step takes the time, over the entire run?
-
-        Args:
-            by: a row for each phase, kept step, or window of 20 in the run; or what holds the run back.
-
-        Columns: kind, rank, ranks, phase, step, steps, mean_ns, late_ns, share_ratio, median_ns, p95_ns, largest_ns,
-        device_mean_ns, over_fastest_ratio, total_ns, over_median_ratio, memory_bytes, peak_bytes, reserved_bytes,
-        input_wait_ns, forward_ns, backward_ns, optimizer_ns, residual_ns, host_to_device_ns, peak_of, first_batch_ns,
-        verdict, evidence, next_step, span.
-        """
-
-    def throughput(self, *, by: Literal["run", "rank"] = "run", **asked: Unpack[AskedOfRecording]) -> Table:
-        """How many samples or tokens per second does the job get through?
-
-        Args:
-            by: all ranks together, or each by itself.
-
-        Columns: name, rank, ranks, steps, per_step, step_ns, per_second, ci95_low_per_second, ci95_high_per_second.
-        """
-
-    def findings(self, *, id: str | None = None, **asked: Unpack[AskedOfRecording]) -> Table:
-        """What is worth changing, and what would it save?
-
-        Args:
-            id: only the findings of one rule.
-
-        Columns: id, severity, title, saving_high_ns, saving_low_ns, saving_share_ratio, saving_job_ns, per, confidence,
-        advice, trade_off, metric, value, unit, rank, step, window_start_ns, window_end_ns, evidence, query, failing_checks.
+        Columns: rank, name, trend, change_ratio, low_ratio, high_ratio, median_ns, p95_ns, first_ns, last_ns, events,
+        outliers, total_ns, steps.
         """
 
     def checks(self, *, all: bool = False, **asked: Unpack[AskedOfRecording]) -> Table:

@@ -56,6 +56,15 @@ def out_option(words: str) -> Callable[[Command], Command]:
     )
 
 
+def tool_option(name: str, words: str, *, multiple: bool = False) -> Callable[[Command], Command]:
+    """`--tool`, for the profilers that `stepscope launch` starts; `words` say what it does."""
+    from stepscope.launch.tools import TOOLS
+
+    tools = ", ".join(TOOLS)
+    choice = click.Choice(list(TOOLS))
+    return click.option("--tool", name, type=choice, metavar="TOOL", multiple=multiple, help=f"{words}: {tools}.")
+
+
 def read_window(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[int, int] | None:
     """The ends of a time interval in ns, as `parse_window` reads it; None when it was not given."""
     try:

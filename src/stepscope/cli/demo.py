@@ -43,7 +43,7 @@ ERRORS = {
 }
 
 
-@click.command(name="demo", short_help="Records a small training run here and shows where its time went.")
+@click.command(name="demo", short_help="Records a small training run and shows where its time went.")
 @click.option("--steps", type=click.IntRange(1, 50), default=4, show_default=True, help="Steps to trace.")
 @click.option(
     "--output",

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from stepscope.base.errors import StepScopeError
-from stepscope.cli.choices import out_option
+from stepscope.cli.choices import out_option, tool_option
 from stepscope.cli.terminal.printing import print_out
 from stepscope.launch.preflight import Problem, dotted, executable_of, problems, this_node, version_of
 from stepscope.launch.tools import TOOLS
@@ -19,7 +19,7 @@ _INDENT = 12
 
 
 @click.command(name="doctor", short_help="Checks whether this node lets profilers record.")
-@click.option("--tool", "names", type=click.Choice(list(TOOLS)), multiple=True, help="Only this profiler.")
+@tool_option("names", "Only this profiler", multiple=True)
 @out_option("Folder where the files would go")
 def command(names: tuple[str, ...], out: Path) -> None:
     """Checks whether this node lets profilers record, and says what to do if it does not.

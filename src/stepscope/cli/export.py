@@ -20,9 +20,7 @@ from stepscope.cli.terminal.printing import print_err
 from stepscope.cli.terminal.progress import open_watched, progress_on
 
 
-@click.command(
-    name="export", short_help="Writes a recording for Perfetto and chrome://tracing, or a part of it as a store."
-)
+@click.command(name="export", short_help="Writes a trace for Perfetto and chrome://tracing, or a store.")
 @sources_argument
 @click.option(
     "--chrome",

@@ -30,7 +30,7 @@ ERRORS = {
 }
 
 
-@click.command(name="import", short_help="Reads traces into a store to keep.")
+@click.command(name="import", short_help="Reads recordings into a store, which later questions read fast.")
 @sources_argument
 @click.option(
     "-o",

@@ -31,7 +31,7 @@ def _as_typed(option: click.Option) -> click.Option:
     typed = copy(option)
     typed.callback = None
     if isinstance(option.type, click.Choice):
-        typed.metavar = f"[{'|'.join(option.type.choices)}]"
+        typed.metavar = option.metavar or f"[{'|'.join(option.type.choices)}]"
     if not typed.is_flag:
         typed.type, typed.default = click.STRING, None
     return typed

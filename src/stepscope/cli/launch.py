@@ -15,7 +15,7 @@ from stepscope.base.chosen_ranks import may_be_chosen
 from stepscope.base.errors import StepScopeError, UsageError
 from stepscope.base.folders import from_anywhere
 from stepscope.base.ranks import process_from
-from stepscope.cli.choices import Seconds, out_option, recorded_ranks_option, typed_sources
+from stepscope.cli.choices import Seconds, out_option, recorded_ranks_option, tool_option, typed_sources
 from stepscope.cli.terminal.invoked_as import invoked_as
 from stepscope.cli.terminal.printing import print_err, print_out
 from stepscope.cli.terminal.streams import reporting
@@ -40,11 +40,11 @@ def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
 
 @click.command(
     name="launch",
-    short_help="Runs a command under a profiler, on some ranks of a job.",
+    short_help="Runs a command under another profiler, on some ranks of a job.",
     context_settings={"allow_interspersed_args": False},
 )
 @click.argument("words", metavar="-- [TOOL OPTIONS --] COMMAND...", nargs=-1, type=click.UNPROCESSED)
-@click.option("--tool", "name", type=click.Choice(list(TOOLS)), help="The profiler.")
+@tool_option("name", "The profiler")
 @recorded_ranks_option("Profile only these ranks")
 @out_option("Folder for the files")
 @click.option("--set", "wanted", metavar="SET", help="What to record: one of the tool's sets.")

@@ -10,7 +10,8 @@ import io
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -23,35 +24,37 @@ from stepscope.cli.terminal.invoked_as import invoked_as
 from stepscope.cli.terminal.printing import print_err, print_out
 from stepscope.cli.terminal.streams import accept_any_text, flush, open_closed_streams, write_no_more
 from stepscope.cli.terminal.termination import end_by, unwind_on_termination
-from stepscope.questions import OURS
+from stepscope.questions import OURS, grouped
 from stepscope.questions import names as question_names
 from stepscope.serve.user_errors import to_user_error
 from stepscope.store.own_process import own_process
 
 COMMANDS = {
-    "import": "import_source",
-    "export": "export",
-    "view": "view",
-    "mcp": "mcp",
-    "report": "report",
-    "demo": "demo",
     "record": "record",
     "launch": "launch",
-    "doctor": "doctor",
-    "jobscript": "jobscript",
-    "plan": "plan",
     "trigger": "trigger",
-    "replay": "replay",
-    "timeline-chart": "timeline_chart",
-    "calibrate": "calibrate",
+    "view": "view",
+    "report": "report",
+    "import": "import_source",
+    "export": "export",
     "sql": "sql",
+    "demo": "demo",
+    "questions": "list_questions",
     "schema": "schema",
     "check": "check",
-    "questions": "list_questions",
+    "plan": "plan",
+    "replay": "replay",
+    "timeline-chart": "timeline_chart",
+    "mcp": "mcp",
+    "doctor": "doctor",
+    "jobscript": "jobscript",
+    "calibrate": "calibrate",
     "completion": "completion",
 }
 """Subcommands that are not questions, with their files in `stepscope.cli`. Each file has a click command named
 `command`."""
+_COMMANDS_WITH_A_LINE = 10
+"""The first commands, each with a line in help; the others are named."""
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -98,32 +101,41 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Lists the questions separately from other subcommands."""
-        for heading, names in (("Questions", question_names()), ("Commands", tuple(COMMANDS))):
-            rows = []
-            for name in names:
+        """Lists the questions by group, then the other subcommands."""
+        questions = {group: [question.name for question in members] for group, members in grouped().items()}
+        with formatter.section("Questions (stepscope QUESTION SRC; `stepscope questions` says what they ask)"):
+            _write_names(formatter, questions, max(map(len, questions)))
+        names = list(COMMANDS)
+        lines = names[:_COMMANDS_WITH_A_LINE]
+        with formatter.section("Commands"):
+            for name in lines:
                 command = self.get_command(ctx, name)
                 if command is not None:
-                    rows.append((name, command.get_short_help_str(limit=100)))
-            with formatter.section(heading):
-                formatter.write_dl(rows)
+                    formatter.write(f"  {name:<10}  {command.get_short_help_str(limit=80)}\n")
+            _write_names(formatter, {"others": names[len(lines) :]}, 10)
+
+
+def _write_names(formatter: click.HelpFormatter, lists: Mapping[str, Sequence[str]], label_width: int) -> None:
+    """Writes lists of names, each with its label; a name is never broken."""
+    for label, names in lists.items():
+        lines = textwrap.wrap(", ".join(names), formatter.width - label_width - 4, break_on_hyphens=False)
+        for number, line in enumerate(lines):
+            formatter.write(f"  {'' if number else label:<{label_width}}  {line}\n")
 
 
 @click.group(
     cls=Commands,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
 @click.version_option(__version__, prog_name="stepscope", message="%(prog)s %(version)s")
 @click.pass_context
 def commands(ctx: click.Context) -> None:
-    """Where a training step's time goes, and how far that is from the hardware's limit.
+    """Shows where a training step's time goes, and how far that is from the hardware's limit.
 
-    SRC is a recording: a trace of torch.profiler, a file of another profiler, what `stepscope record` wrote,
-    a folder of these, a store that `stepscope import` made, a URL (`s3://bucket/run/`,
-    `https://host/trace.json.gz`), or `-` for standard input. Several SRC are read together. If they are of
-    several jobs, each job gets its own answer, and --job chooses one. Answers are text, or data with --json,
-    --csv or --parquet.
+    SRC is a trace of torch.profiler, a file of another profiler or of `stepscope record`, a store, a folder of
+    these, a URL (s3://bucket/run/, https://host/trace.json.gz), or - for standard input. Several SRC are read
+    together; if they are of several jobs, each job gets its own answer.
     """
     if ctx.invoked_subcommand is None:
         print_out(ctx.get_help() + "\n")

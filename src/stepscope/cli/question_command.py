@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -33,6 +35,10 @@ from stepscope.report.pictures import PICTURES
 if TYPE_CHECKING:
     from stepscope.query.table import Table
 
+_LIST_WIDTH = 78
+"""Columns of help, less click's indent."""
+_MAX_CHOICES_WIDTH = 60
+"""Longer choices are listed in the text of the option."""
 _TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT, "text": click.STRING}
 
 
@@ -110,7 +116,7 @@ def question_command(question: Question) -> click.Command:
 
     command = click.command(
         name=question.name,
-        help=f"{question.asks}\n\n{_kept_lists(inspect.cleandoc(question.explanation))}",
+        help=f"{question.asks}\n\n{_help_text(inspect.cleandoc(question.explanation))}",
         short_help=question.asks,
         epilog=f"Columns: {', '.join(column.name for column in question.columns)}",
     )
@@ -145,10 +151,17 @@ def _opened(question: Question, asked: dict[str, Any], **reading: Any) -> Iterat
         yield ask
 
 
-def _kept_lists(text: str) -> str:
-    """Keeps the lines of lists, which click would join into one paragraph."""
-    paragraphs = text.split("\n\n")
-    return "\n\n".join(f"\b\n{p}" if p.startswith(("* ", "  ")) else p for p in paragraphs)
+def _help_text(explanation: str) -> str:
+    """An explanation for click, which would join the items of a list into one paragraph."""
+    paragraphs = []
+    for text in explanation.split("\n\n"):
+        if text.startswith("* "):
+            items = re.split(r"\n(?=\* )", text)
+            text = "\n".join(
+                textwrap.fill(" ".join(item.split()), _LIST_WIDTH, subsequent_indent="  ") for item in items
+            )
+        paragraphs.append(f"\b\n{text}" if text.startswith(("* ", "  ")) else text)
+    return "\n\n".join(paragraphs)
 
 
 def _with_options(run: Any, question: Question) -> Any:
@@ -248,12 +261,15 @@ def _option(parameter: Parameter) -> Any:
     if parameter.type == "bool":
         return click.option(flag, parameter.name, is_flag=True, default=None, help=meaning)
     default = "" if parameter.default in (None, "") else f" Default: {parameter.default}."
+    metavar = f"[{'|'.join(parameter.choices)}]" if parameter.choices else None
+    if metavar and len(metavar) > _MAX_CHOICES_WIDTH:
+        metavar, meaning = parameter.name.upper(), f"{meaning[:-1]}: {', '.join(parameter.choices)}."
     return click.option(
         flag,
         parameter.name,
         type=_TYPES[parameter.type],
         # The question checks choices, so that Python and the command line report the same error.
-        metavar=f"[{'|'.join(parameter.choices)}]" if parameter.choices else None,
+        metavar=metavar,
         shell_complete=_one_of(parameter.choices) if parameter.choices else None,
         help=f"{meaning}{default}",
     )

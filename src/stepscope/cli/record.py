@@ -41,7 +41,7 @@ ERRORS = {
 
 @click.command(
     name="record",
-    short_help="Runs a script and records it: the phases of every step and a trace of a few.",
+    short_help="Runs a script and records its phases and a trace.",
     context_settings={"allow_interspersed_args": False},
 )
 @click.argument("script", metavar="-- SCRIPT [ARGS]...", nargs=-1, type=click.UNPROCESSED)

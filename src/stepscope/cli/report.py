@@ -14,7 +14,7 @@ from stepscope.cli.terminal.printing import print_err
 from stepscope.cli.terminal.progress import progress_on
 
 
-@click.command(name="report", short_help="Writes one HTML file with all answers, to open and pass on.")
+@click.command(name="report", short_help="Writes all answers into one HTML file.")
 @sources_argument
 @click.option(
     "-o",

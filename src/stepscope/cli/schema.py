@@ -13,7 +13,7 @@ from stepscope.schema.tables import STORE_VERSION, TABLES
 
 ANSWERS = (
     "answer.NAME: the answer to a question with its default parameters, as in answer.kernels or "
-    "answer.device_time. It is computed when SQL names it. Its columns: stepscope questions"
+    "answer.device_time. It is computed when SQL names it. Its columns: stepscope questions NAME"
 )
 
 

@@ -12,7 +12,7 @@ from stepscope.cli.terminal.progress import open_watched
 from stepscope.query.declare import Filter
 
 
-@click.command(name="sql", short_help="Answers a question of your own, in read-only SQL.")
+@click.command(name="sql", short_help="Runs your own read-only SQL over a recording's tables.")
 @sources_argument
 @click.argument("text", metavar="SQL")
 @narrowing_options

@@ -19,7 +19,7 @@ ERRORS = {
 }
 
 
-@click.command(name="trigger", short_help="Makes a running job record a trace of a few steps.")
+@click.command(name="trigger", short_help="Makes a running job record a trace.")
 @click.argument("job_dir", type=click.Path(path_type=Path))
 @click.option("--steps", type=click.IntRange(1, 100), default=5, show_default=True, help="Steps to record.")
 @click.option(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stepscope.serve.policy import Policy
 
 
-@click.command(name="view", short_help="Shows a recording in the browser, from a server.")
+@click.command(name="view", short_help="Shows recordings in a browser.")
 @sources_argument
 @compare_option
 @click.option(

@@ -45,6 +45,8 @@ Need = Literal["host", "device"]
 Steps = Literal["trace", "all"]
 Filter = Literal["name", "under", "window"]
 """Filters of events, as on the command line and in Python."""
+Group = Literal["steps", "operators and kernels", "memory", "ranks", "host", "limits", "compare", "data"]
+"""The headings under which lists show the questions, in order."""
 About = Literal["events", "time", "recording"]
 """What an answer is about, and so which filters keep it true. An answer about `events` counts and adds up some
 of them and takes every filter; one about `time` says what happened in it, which depends on all events,
@@ -160,6 +162,7 @@ class Declaration:
         columns: every column that any of its forms can return, in order. A form may leave some out.
         rests_on: the evidence without which the answer is unreliable, besides the file, on which all answers
             rest; `formats/evidence.py` has the kinds. A check that finds one damaged marks the answer.
+        group: the heading under which lists show it; empty: after all others.
         parameters: its parameters.
         about: whether its answer is about some events, about time, or about the recording, which decides
             which filters it takes (`About`); by the value of its parameter `by` if that decides.
@@ -186,6 +189,7 @@ class Declaration:
     columns: tuple[Column, ...]
     _: KW_ONLY
     rests_on: tuple[Evidence, ...]
+    group: Group | Literal[""] = ""
     parameters: tuple[Parameter, ...] = ()
     about: About | Mapping[str | None, About] = "recording"
     needs: Need = "host"
@@ -206,6 +210,8 @@ class Declaration:
                     raise TypeError(f"{self.name}: {one!r} is no {kind.__name__} of a known type")
         if taken := SHARED.intersection(parameter.name for parameter in self.parameters):
             raise ValueError(f"{self.name}: every question has {', '.join(sorted(taken))} already")
+        if self.group not in ("", *get_args(Group)):
+            raise ValueError(f"{self.name}: the groups of questions are {', '.join(get_args(Group))}")
         if unknown := set(self.rests_on) - set(MEANINGS):
             raise ValueError(f"{self.name} rests on {', '.join(sorted(unknown))}, which is not a kind of evidence")
         for text in (self.asks, self.fills):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from stepscope.base.plugins import load
 
@@ -18,51 +18,51 @@ if TYPE_CHECKING:
 
 ALL = (
     "summary",
+    "findings",
     "steps",
+    "phases",
+    "throughput",
+    "inline",
     "device_time",
-    "gpu_summary",
-    "api_summary",
-    "gpu_trace",
-    "operators",
-    "kernels",
-    "durations",
-    "modules",
-    "call_tree",
-    "copies",
-    "launches",
     "idle",
     "critical_path",
     "what_if",
+    "operators",
+    "kernels",
+    "modules",
+    "call_tree",
+    "annotations",
+    "classes",
+    "durations",
+    "launches",
+    "copies",
     "synchronizations",
-    "utilization",
+    "gpu_summary",
+    "gpu_trace",
+    "api_summary",
+    "prof",
+    "memory",
+    "memory_curve",
+    "allocations",
     "rank_overview",
     "stragglers",
-    "drift",
     "communication",
     "overlap",
     "kernel_types",
     "all_to_all",
-    "classes",
+    "hotspots",
+    "host_metrics",
+    "onednn",
     "roofline",
     "efficiency",
     "tensor_cores",
-    "prof",
-    "annotations",
-    "hotspots",
-    "onednn",
-    "host_metrics",
-    "counters",
+    "utilization",
     "metrics",
-    "memory",
-    "memory_curve",
-    "allocations",
-    "inline",
-    "phases",
-    "throughput",
-    "findings",
+    "counters",
     "diff",
     "metrics_diff",
     "scaling",
+    "drift",
     "checks",
     "sources",
 )
@@ -120,6 +120,16 @@ def find(name: str) -> Question:
 def every() -> tuple[Question, ...]:
     """Every question's declaration, in order: ours, then those of plug-ins."""
     return tuple(find(name) for name in names())
+
+
+def grouped() -> dict[str, list[Question]]:
+    """Every question by its group, in order; those of plug-ins without one under `others`."""
+    from stepscope.query.declare import Group
+
+    groups: dict[str, list[Question]] = {name: [] for name in (*get_args(Group), "others")}
+    for question in every():
+        groups[question.group or "others"].append(question)
+    return {name: questions for name, questions in groups.items() if questions}
 
 
 @cache

@@ -45,6 +45,7 @@ _FORMS = {
     "all-to-all",
     "How much did each rank send to each other in all-to-all exchanges, and how evenly?",
     _COLUMNS,
+    group="ranks",
     rests_on=("device-work", "kernel-names"),
     about="events",
     parameters=(

@@ -35,6 +35,7 @@ _COLUMNS = (
     "allocations",
     "Which allocations were made, for what, and how long did each live?",
     _COLUMNS,
+    group="memory",
     rests_on=("memory", "steps"),
     about="time",
     parameters=(

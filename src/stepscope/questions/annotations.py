@@ -63,6 +63,7 @@ _FARTHEST = 2**62
         Column("projected_ns", "int", "first start to last end of that work, summed over the ranges, gaps included"),
         Column("device_events", "int", "kernels, copies and fills launched inside it", "count"),
     ),
+    group="operators and kernels",
     rests_on=("host-times", "device-work", "device-times", "stream-order", "launches"),
     about="events",
     parameters=(

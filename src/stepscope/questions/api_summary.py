@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Column("api", "text", "cuda_runtime, cuda_driver, ..., as Kineto spells it", shown=False),
         *statistics("calls"),
     ),
+    group="operators and kernels",
     rests_on=("host-times",),
     about="events",
     fills="Record with nvprof, with nsys --trace=cuda, or with torch.profiler.ProfilerActivity.CUDA.",

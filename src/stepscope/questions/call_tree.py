@@ -76,6 +76,7 @@ _CALL, _HOST, _DEVICE = range(3)
         Column("device_share_ratio", "float", "its part of all such work"),
         Column("device_self_ns", "int", "the part of it that no row below it accounts for"),
     ),
+    group="operators and kernels",
     rests_on=("host-times", "device-work", "device-times", "stream-order", "launches"),
     about="events",
     parameters=(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Column("damage_offset", "int", "byte of the uncompressed file where damage starts", shown=False),
         Column("damage", "text", "JSON object: class of damage to number", shown=False),
     ),
+    group="data",
     rests_on=(),
     about="recording",
     parameters=(Parameter("all", "bool", "also what is in order, each check and file for itself", default=False),),

@@ -30,6 +30,7 @@ _COLUMNS = (
     "classes",
     "Which kinds of work take the device's time?",
     _COLUMNS,
+    group="operators and kernels",
     rests_on=LAUNCHED_WORK,
     about="events",
     parameters=(by_form("what a row is: a class of work, or a module's work of a class", "class", "module"),),

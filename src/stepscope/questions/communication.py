@@ -60,6 +60,7 @@ _FORMS = {
     "communication",
     "What do the ranks communicate, how long do they wait for it, and how fast is it?",
     _COLUMNS,
+    group="ranks",
     rests_on=("devices", "device-work", "device-times", "kernel-names", "clocks", "across-ranks"),
     about="events",
     parameters=(by_form("what a row is: collectives alike in this", *_FORMS),),

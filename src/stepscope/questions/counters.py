@@ -59,6 +59,7 @@ _WINDOW = {"metric": "", "step": "step, start_ns, window_ns, ", "time": "start_n
         Column("min", "float", "smallest value"),
         Column("max", "float", "largest value"),
     ),
+    group="limits",
     rests_on=(),
     about="time",
     parameters=(

@@ -64,6 +64,7 @@ _NOTHING = {"between operators": "(nothing recorded)", "unexplained": "(nothing 
     "critical-path",
     "Which chain of work and waits decided how long the steps took?",
     _COLUMNS,
+    group="steps",
     rests_on=RESTS_ON,
     about="recording",
     across_ranks=True,

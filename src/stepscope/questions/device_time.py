@@ -36,6 +36,7 @@ _COLUMNS = (
     "device-time",
     "How much of each device's time was computation, exposed communication, exposed copies or idle?",
     _COLUMNS,
+    group="steps",
     rests_on=("devices", "device-work", "device-times", "kernel-names"),
     about="time",
     parameters=(by_form("`device` for a row a device, `step` for a row a device and step", "device", "step"),),

@@ -44,6 +44,7 @@ ERRORS = {
     "diff",
     "What got slower or faster, and how sure is that?",
     COLUMNS,
+    group="compare",
     rests_on=EVERYTHING,
     about={
         None: "time",

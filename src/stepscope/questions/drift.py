@@ -79,6 +79,7 @@ _NAMES = """
     "drift",
     "Do kernels, operators or steps take longer and longer over the recording?",
     _COLUMNS,
+    group="compare",
     rests_on=("host-times", "devices", "device-work", "device-times", "steps"),
     about="events",
     parameters=(Parameter("of", "text", "what is looked at", "kernel", tuple(_EVENTS)),),

@@ -70,6 +70,7 @@ _HISTOGRAM = f"""
         Column("start_ns", "int", "when that one starts, since the start of the run", shown=False, moment=True),
         Column("dur_ns", "int", "how long it lasts", shown=False),
     ),
+    group="operators and kernels",
     rests_on=("host-times", "devices", "device-work", "device-times", "steps"),
     about={"operator": "events", "annotation": "events", "runtime": "events", "device": "events", "step": "recording"},
     across_ranks=True,

@@ -46,6 +46,7 @@ _COLUMNS = (
     "efficiency",
     "What fraction of the device's peak did the model's arithmetic reach?",
     _COLUMNS,
+    group="limits",
     rests_on=(*LAUNCHED_WORK, "clocks", "steps"),
     about={"step": "time", "module": "events"},
     parameters=(by_form("what a row is: a step, or a module with all below it", "step", "module"), LIMITS, CAUSAL),

@@ -68,6 +68,7 @@ _COLUMNS = (
     "findings",
     "What is worth changing, and what would it save?",
     _COLUMNS,
+    group="steps",
     rests_on=EVERYTHING,
     about="recording",
     parameters=(Parameter("id", "text", "only the findings of one rule", default=None),),

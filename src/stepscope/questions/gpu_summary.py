@@ -25,6 +25,7 @@ _KEYS = {"name": "operation, name", "operation": "operation"}
         Column("operation", "text", "computation, communication, copy with its direction, or fill"),
         *statistics("kernels, copies and fills"),
     ),
+    group="operators and kernels",
     rests_on=DEVICE_WORK,
     about="events",
     parameters=(by_form("what a row is: a name, or an operation", *_KEYS),),

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         Column("operator", "text", "innermost operator that launched it", shown=False),
         Column("step", "int", "training step that launched it", shown=False),
     ),
+    group="operators and kernels",
     rests_on=DEVICE_WORK,
     about="events",
     needs="device",

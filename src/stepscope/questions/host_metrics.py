@@ -101,6 +101,7 @@ _ALL = """
         Column("advice", "text", "the tool's own words on it", shown=False),
         Column("confirmed", "bool", "false if the report's layout is known from documentation alone", shown="varying"),
     ),
+    group="host",
     rests_on=(),
     parameters=(
         by_form("the complete run by `aspect`, or every `metric` under the name its tool gives it", "aspect", "metric"),

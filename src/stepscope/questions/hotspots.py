@@ -91,6 +91,7 @@ _THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM 
         Column("node", "int", "number of the row in the tree, from 0", shown=False),
         Column("parent", "int", "node around it: what called it or, bottom-up, what it called", shown=False),
     ),
+    group="host",
     rests_on=("host-times",),
     parameters=(
         by_form(

@@ -45,6 +45,7 @@ _COLUMNS = (
     "idle",
     "When was each device and stream idle, and why?",
     _COLUMNS,
+    group="steps",
     rests_on=(*DEVICE_WORK, "launches", "own-launches", "host-times", "clocks"),
     about="time",
     parameters=(

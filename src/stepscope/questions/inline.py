@@ -174,6 +174,7 @@ _OVER_RANKS = """
         Column("kind", "text", "event or iteration", shown=False),
         SPAN,
     ),
+    group="steps",
     rests_on=(),
     about="recording",
     parameters=(by_form("each rank by itself, or the average and the maximum over ranks", "rank", "label"),),

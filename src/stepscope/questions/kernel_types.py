@@ -30,6 +30,7 @@ IDLE = "idle"
     "kernel-types",
     "How long did computation, communication and copies run alone, and how long at once?",
     _COLUMNS,
+    group="ranks",
     rests_on=("devices", "device-work", "device-times", "kernel-names"),
     about="time",
     parameters=(

@@ -213,6 +213,7 @@ def _weighted(column: str) -> str:
             shown="varying",
         ),
     ),
+    group="operators and kernels",
     rests_on=DEVICE_WORK,
     about="events",
     parameters=(

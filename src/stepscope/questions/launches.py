@@ -123,6 +123,7 @@ _OF_KERNELS = ("kernels", "kernel_ns", "kernel_mean_ns", "kernel_median_ns", "un
     "launches",
     "How long do launches take, and how far ahead of the device is the host?",
     (*_OF_THE_QUEUE[:7], *_OF_LAUNCHES[1:-1], *_OF_THE_QUEUE[7:]),
+    group="operators and kernels",
     rests_on=("host-times", "devices", "device-work", "device-times", "launches", "own-launches", "clocks"),
     about={"kernel": "events", "call": "events", "rank": "events", "stream": "time", "step": "time", "time": "time"},
     parameters=(

@@ -104,6 +104,7 @@ _NONE = "Record with --memory or --snapshot, or with profile_memory=True."
     "memory",
     "How much memory was allocated, when was that most, and what was it for?",
     _COLUMNS,
+    group="memory",
     rests_on=("memory", "steps"),
     about="time",
     parameters=(

@@ -39,6 +39,7 @@ _COLUMNS = (
     "memory-curve",
     "How did allocated and reserved memory change over time?",
     _COLUMNS,
+    group="memory",
     rests_on=("memory", "steps"),
     about="time",
     parameters=(Parameter("points", "int", "rows of a device at most; 0 for a row an event", default=400),),

@@ -70,6 +70,7 @@ _KINDS = (
     "metrics",
     "What do hardware counters say of each kernel, and what limits it?",
     (*_KERNEL, *_SOL, *_KINDS),
+    group="limits",
     rests_on=(),
     about="recording",
     parameters=(

@@ -36,6 +36,7 @@ _COLUMNS = (
     "metrics-diff",
     "How do the hardware counters of each kernel differ between two recordings?",
     _COLUMNS,
+    group="compare",
     rests_on=(),
     about="recording",
     recordings="two",

@@ -107,6 +107,7 @@ _TREE = f"""
         Column("forward_host_ns", "int", "the forward's part of the host total", shown=False),
         Column("backward_host_ns", "int", "the backward's part of the host total", shown=False),
     ),
+    group="operators and kernels",
     rests_on=("host-times", "device-work", "device-times", "stream-order", "launches", "replayed-operators"),
     about="events",
     parameters=(Parameter("depth", "int", "deepest level to list: 0 lists only the model"),),

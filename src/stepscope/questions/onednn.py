@@ -58,6 +58,7 @@ _ROWS = """
         Column("creations", "int", "how often it was created, where the log says so", "count", shown="varying"),
         Column("created_ns", "int", "time of all creations", shown="varying"),
     ),
+    group="host",
     rests_on=(),
     parameters=(
         by_form(

@@ -128,6 +128,7 @@ _FORMS = {
             "library", "text", "where the kernels that it launched itself come from, by their names, most time first"
         ),
     ),
+    group="operators and kernels",
     rests_on=("host-times", "device-work", "device-times", "stream-order", "launches", "replayed-operators"),
     about="events",
     parameters=(

@@ -46,6 +46,7 @@ _COLUMNS = (*_OF_TIME, *_OF_KERNELS)
     "overlap",
     "How much communication is hidden under computation, and which kernels does it slow?",
     _COLUMNS,
+    group="ranks",
     rests_on=("devices", "device-work", "device-times", "kernel-names"),
     about="time",
     parameters=(

@@ -59,6 +59,7 @@ _MUCH_OF_A_STEP = 0.05
     "phases",
     "Which phase of the step takes the time, over the entire run?",
     _COLUMNS,
+    group="steps",
     rests_on=(),
     about="recording",
     parameters=(

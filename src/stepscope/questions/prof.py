@@ -73,6 +73,7 @@ _ENDS = re.compile(r"[<(]")
     "prof",
     "What launched each kernel, with what shapes, and how much work did it do?",
     _COLUMNS,
+    group="operators and kernels",
     rests_on=("devices", "device-work", "device-times", "launches", "replayed-operators"),
     about="events",
     needs="device",

@@ -94,6 +94,7 @@ _NO_PIPELINE = (
     "rank-overview",
     "How do the ranks compare, over all steps or step by step?",
     (*_OF_STEPS[:3], *_OF_RANKS[1:], *_OF_STEPS[3:]),
+    group="ranks",
     rests_on=(*_DEVICE_EVIDENCE, "clocks", "across-ranks"),
     about="time",
     parameters=(

@@ -95,6 +95,7 @@ MORE_BYTES, FEWER_BYTES = 1.5, 0.67
     "roofline",
     "How close did each operator and kernel run to what the device can do?",
     _COLUMNS,
+    group="limits",
     rests_on=LAUNCHED_WORK,
     about="events",
     parameters=(

@@ -76,6 +76,7 @@ _WORDS = {"label": "inline measurements", "phase": "phases", "class": "traced st
     "scaling",
     "How well does each part of the iteration scale to more processes?",
     _COLUMNS,
+    group="compare",
     rests_on=(),
     about="recording",
     parameters=(

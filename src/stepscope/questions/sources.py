@@ -61,6 +61,7 @@ ORDER BY source.rank, source.span, source.path
         Column("clock_uncertainty_ns", "int", "how far its times may be off after that", shown="varying"),
         Column("clock_matches", "int", "collectives that told its rank's clock", "count", shown=False),
     ),
+    group="data",
     rests_on=(),
     about="recording",
     steps="all",

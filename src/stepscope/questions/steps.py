@@ -61,6 +61,7 @@ _COLUMNS = (
     "steps",
     "Where did the time of each training step go?",
     _COLUMNS,
+    group="steps",
     rests_on=("host-times", "device-work", "device-times", "kernel-names", "launches", "clocks", "steps"),
     about="time",
     parameters=(

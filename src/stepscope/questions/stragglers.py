@@ -77,6 +77,7 @@ their rank's charge."""
     "stragglers",
     "Which ranks do the others wait for in collectives, and why are these late?",
     _COLUMNS,
+    group="ranks",
     rests_on=(
         "host-times", "devices", "device-work", "device-times", "kernel-names", "clocks", "steps", "across-ranks",
     ),

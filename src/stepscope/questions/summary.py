@@ -51,6 +51,7 @@ _COLUMNS = (
     "summary",
     "Where does the step time go, and what should I look at next?",
     _COLUMNS,
+    group="steps",
     rests_on=EVERYTHING,
     about="recording",
     drawing="overview",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Column("mean_ns", "float", "mean duration"),
         Column("max_ns", "int", "longest duration"),
     ),
+    group="operators and kernels",
     rests_on=DEVICE_WORK,
     about="events",
     needs="device",

@@ -55,6 +55,7 @@ _FORMS = {
     "tensor-cores",
     "Which work could run on tensor cores, which does, and why does the rest not?",
     _COLUMNS,
+    group="limits",
     rests_on=LAUNCHED_WORK,
     about="events",
     parameters=(

@@ -29,6 +29,7 @@ _COLUMNS = (
     "throughput",
     "How many samples or tokens per second does the job get through?",
     _COLUMNS,
+    group="steps",
     rests_on=(),
     about="recording",
     parameters=(by_form("all ranks together, or each by itself", "run", "rank"),),

@@ -37,6 +37,7 @@ _COLUMNS = (
     "utilization",
     "How much of the time did kernels run, and how much of the device did they fill?",
     _COLUMNS,
+    group="limits",
     rests_on=("devices", "device-work", "device-times", "steps"),
     about="time",
     parameters=(

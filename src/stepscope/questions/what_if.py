@@ -56,6 +56,7 @@ ERRORS = {
     "what-if",
     "How long would a step take if something were faster, or were not there?",
     _COLUMNS,
+    group="steps",
     rests_on=RESTS_ON,
     about="recording",
     parameters=(

@@ -13,7 +13,7 @@ from stepscope.schema.declare import SchemaTable
 def declaration(question: Question) -> dict[str, Any]:
     """A question's declaration as JSON: name, question, parameters, columns."""
     return {
-        **_as_data(question, "name", "asks", "recordings", "needs", "drawing"),
+        **_as_data(question, "name", "asks", "group", "recordings", "needs", "drawing"),
         "added_by": str(question.added_by) if question.added_by else None,
         "parameters": [
             _as_data(p, "name", "type", "meaning", "default") | {"choices": list(p.choices)}

@@ -74,6 +74,8 @@ export interface DeclaredParameter {
 export interface Declaration {
   readonly name: string;
   readonly asks: string;
+  /** The heading under which lists show it; empty for a plug-in's without one. */
+  readonly group: string;
   readonly recordings: "one" | "two" | "several";
   readonly needs: "host" | "device";
   readonly drawing: string;

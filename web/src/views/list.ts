@@ -205,8 +205,13 @@ export function emptyQuestion(
   return lacking(MADE_FROM[name], holds, fills);
 }
 
-/** The questions outside of all views. */
-export function otherQuestions(declarations: readonly Declaration[]): Declaration[] {
-  const shown = new Set(VIEWS.flatMap((one) => one.questions));
-  return declarations.filter((one) => !shown.has(one.name));
+/** The questions outside of all views, by group. */
+export function otherQuestions(declarations: readonly Declaration[]): Map<string, Declaration[]> {
+  const inViews = new Set(VIEWS.flatMap((view) => view.questions));
+  const groups = new Map<string, Declaration[]>();
+  for (const question of declarations.filter(({ name }) => !inViews.has(name))) {
+    const group = question.group || "others";
+    groups.set(group, [...(groups.get(group) ?? []), question]);
+  }
+  return groups;
 }
