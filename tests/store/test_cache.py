@@ -8,11 +8,13 @@ import sys
 import time
 from pathlib import Path
 
+import grimp
 import pytest
 
 import stepscope
 from stepscope.api.trace import open_trace
-from stepscope.store.cache import IN_USE_SECONDS, ROOMS, cache_key, kept_used, trim
+from stepscope.store.cache import IN_USE_SECONDS, cache_key, kept_used, trim
+from stepscope.store.code_digest import _read, code_digest, required_packages
 
 TRACE = {"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]}
 
@@ -60,15 +62,37 @@ def test_another_installation_and_a_changed_question_use_the_same_store(trace, c
     assert key(trace, copied) == key(trace)
 
 
-def test_the_rooms_are_all_that_an_import_runs(trace, tmp_path):
-    """Else code could change what is stored, and the cache would not notice."""
+def test_a_stores_code_is_all_that_an_import_runs(trace, tmp_path):
     code = (
         "import sys; from stepscope.store.build import import_source\n"
         f"import_source({str(trace)!r}, {str(tmp_path / 'store')!r})\n"
         "print(*(name for name in sys.modules if name.startswith('stepscope.')))"
     )
     used = {name.split(".")[1] for name in python(code, Path(stepscope.__file__).parents[1]).split()}
-    assert used - {"progress", "own_process"} == set(ROOMS)
+    assert used == required_packages("store")
+
+
+def test_an_answers_code_is_all_that_the_questions_can_import():
+    graph = grimp.build_graph("stepscope")
+    imported = graph.find_upstream_modules("stepscope.questions", as_package=True)
+    assert {name.split(".")[1] for name in imported if "." in name} <= required_packages("questions")
+    assert {"analysis", "findings", "store"} <= required_packages("questions").difference({"cli", "report"})
+
+
+def test_a_new_package_counts_once_something_imports_it(tmp_path):
+    def digest(name, text):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "__init__.py").write_text(text)
+        _read.cache_clear()
+        return code_digest("store", str(tmp_path))
+
+    alone = digest("store", "")
+    assert digest("new", "A = 1") == alone
+    for text in ("from stepscope.new import A\n", 'LATER = "stepscope.new.module"\n'):
+        before = digest("store", text)
+        assert digest("new", "A = 2") != before
+        assert digest("unused", "A = 1") == digest("new", "A = 2")
+        digest("new", "A = 1")
 
 
 def test_what_is_worked_out_of_a_store_is_no_change_of_it(tmp_path):

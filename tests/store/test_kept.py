@@ -128,7 +128,7 @@ def test_what_another_store_or_other_code_kept_is_not_taken(directory: Path, mon
     assert key is not None
     assert kept.Kept(directory, crc32).get(key) is not kept.NOTHING
     assert kept.Kept(directory, crc32 + 1).get(key) is kept.NOTHING
-    monkeypatch.setattr(kept, "digest_of", lambda _: "other")
+    monkeypatch.setattr(kept, "code_digest", lambda _: "other")
     assert kept.Kept(directory, crc32).get(key) is kept.NOTHING
 
 

@@ -19,18 +19,15 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from stepscope.base.folders import walked
 from stepscope.base.home import user_folder
+from stepscope.store.code_digest import code_digest
 from stepscope.store.manifest import KEPT, STORE_FILE, UNFINISHED, holds_only_a_store, is_store
 
 DEFAULT_BYTES = 20 << 30
-ROOMS = ("base", "schema", "formats", "link", "store")
-"""The packages whose code decides the content of a store."""
-
 _KEY = re.compile(r".+-[0-9a-f]{24}")
 _LEFTOVER = re.compile(r"\.(.+-[0-9a-f]{24})\.partial-.+")
 
@@ -73,32 +70,10 @@ def cache_key(path: Path, options: dict[str, Any], *, beside: Sequence[Path] = (
         else:
             files.append(_state(source))
     named = [str(source) for source in sources]
-    described = json.dumps([digest_of(ROOMS), named, sorted(files), options], sort_keys=True)
+    described = json.dumps([code_digest("store"), named, sorted(files), options], sort_keys=True)
     digest = hashlib.sha256(described.encode("utf-8", "surrogateescape")).hexdigest()[:24]
     plain = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in path.name)
     return f"{plain[:40].strip('.') or 'run'}-{digest}"
-
-
-def digest_of(rooms: Sequence[str]) -> str:
-    """A digest of the source of some of our packages; takes some milliseconds.
-
-    It uses the text, not the files' times: two installations of one version share their stores.
-    """
-    return hashlib.sha256("".join(map(_digest_of, rooms)).encode()).hexdigest()
-
-
-@cache
-def _digest_of(room: str) -> str:
-    package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - three times as fast as Path
-    digest = hashlib.sha256()
-    for folder, folders, names in os.walk(os.path.join(package, room)):  # noqa: PTH118
-        folders.sort()
-        for name in sorted(names):
-            if name.endswith((".py", ".toml", ".txt")):
-                digest.update(f"{folder[len(package) :]}/{name}\0".encode())
-                with open(f"{folder}/{name}", "rb") as file:  # noqa: PTH123
-                    digest.update(file.read())
-    return digest.hexdigest()
 
 
 def _state(path: Path) -> tuple[str, tuple[int, ...]]:

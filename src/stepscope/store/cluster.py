@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.base.errors import SourceError, StoreError, UsageError
 from stepscope.formats.container import called
-from stepscope.store.cache import ROOMS, digest_of
+from stepscope.store.code_digest import code_digest
 from stepscope.store.copies import as_files
 from stepscope.store.job import Job, Outcome, run_job
 from stepscope.store.progress import SILENT, Progress
@@ -89,7 +89,7 @@ def _run(client: Client, jobs: list[Job], progress: Progress) -> list[Outcome | 
 
     outcomes: dict[int, Outcome | None] = {}
     reading = {
-        client.submit(_on_worker, _everywhere(job), digest_of(ROOMS), pure=False): at for at, job in enumerate(jobs)
+        client.submit(_on_worker, _everywhere(job), code_digest("store"), pure=False): at for at, job in enumerate(jobs)
     }
     try:
         for future in as_completed(reading, loop=client.loop):
@@ -190,7 +190,7 @@ def _taken(future: Future, job: Job) -> Outcome | None:
 def _on_worker(job: Job, code: str) -> _Read:
     from distributed import get_worker
 
-    if code != digest_of(ROOMS):
+    if code != code_digest("store"):
         raise StoreError(
             f"the worker {get_worker().address} has another StepScope",
             hint="install the same one where the workers start",

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from stepscope.base.complete_file import complete_file
 from stepscope.base.regular_file import regular_file_bytes
-from stepscope.store.cache import digest_of
+from stepscope.store.code_digest import code_digest
 from stepscope.store.manifest import KEPT_FILE
 from stepscope.store.packed import packed, unpacked
 
@@ -31,11 +31,6 @@ MOST_BYTES: Final = 16 << 20
 _MOST_HEAD_BYTES: Final = 1 << 20
 _MOST_VALUE_BYTES: Final = 256 << 20
 """Largest size of a kept value, before it is compressed."""
-_CODE: Final = (
-    "base", "schema", "formats", "link", "store", "costs", "query", "analysis", "findings", "compare", "questions",
-)  # fmt: skip
-"""The packages whose code decides the content of a store's tables, and what is computed from them."""
-
 NOTHING: Final = object()
 
 
@@ -51,7 +46,7 @@ class Kept:
         """Reads the kept results."""
         self._file = directory / KEPT_FILE
         self._changing = threading.Lock()
-        self._of = {"store": crc32, "code": digest_of(_CODE)}
+        self._of = {"store": crc32, "code": code_digest("questions")}
         self._known = self._there()
         self._changed = False
 
