@@ -16,14 +16,14 @@ from stepscope.analysis.call_tree import (
 )
 
 FORESTS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 9)), max_size=25).map(
-    lambda rows: [(code, above % (n + 1) - 1, own) for n, (code, above, own) in enumerate(rows)]
+    lambda rows: [(code, above % (n + 1) - 1, self_values) for n, (code, above, self_values) in enumerate(rows)]
 )
 """Calls as code, position of the call above (an earlier one, or -1), and own value."""
 
 
 def of(forest: list[tuple[int, int, int]]) -> CallTree:
-    code, parent, own = np.array(forest, dtype=np.int64).reshape(-1, 3).T
-    return call_tree(parent, code, own[:, None])
+    code, parent, self_values = np.array(forest, dtype=np.int64).reshape(-1, 3).T
+    return call_tree(parent, code, self_values[:, None])
 
 
 def path(forest: Any, row: int) -> tuple[int, ...]:
@@ -33,19 +33,23 @@ def path(forest: Any, row: int) -> tuple[int, ...]:
 
 def places(tree: CallTree) -> dict[tuple[int, ...], tuple[int, int, int]]:
     forest = list(zip(tree.code.tolist(), tree.parent.tolist(), tree.parent, strict=True))
-    own, totals = tree.own[:, 0].tolist(), tree.totals[:, 0].tolist()
-    return {path(forest, row): (own[row], totals[row], depth) for row, depth in enumerate(tree.depth.tolist())}
+    self_values, totals = tree.self_values[:, 0].tolist(), tree.totals[:, 0].tolist()
+    return {path(forest, row): (self_values[row], totals[row], depth) for row, depth in enumerate(tree.depth.tolist())}
 
 
 @given(FORESTS)
 def test_calls_of_one_path_are_one_place_with_what_lies_below(forest: Any) -> None:
     paths = [path(forest, row) for row in range(len(forest))]
-    own: Counter[tuple[int, ...]] = Counter(dict.fromkeys(paths, 0))
+    self_values: Counter[tuple[int, ...]] = Counter(dict.fromkeys(paths, 0))
     for one, (_, _, value) in zip(paths, forest, strict=True):
-        own[one] += value
+        self_values[one] += value
     expected = {
-        one: (own[one], sum(value for other, value in own.items() if other[: len(one)] == one), len(one) - 1)
-        for one in own
+        one: (
+            self_values[one],
+            sum(value for other, value in self_values.items() if other[: len(one)] == one),
+            len(one) - 1,
+        )
+        for one in self_values
     }
     assert places(of(forest)) == expected
 
@@ -82,17 +86,17 @@ def test_stacks_become_paths_and_recursion_counts_once(stacks: Any) -> None:
         return call_tree_of_stacks(
             np.array([code for stack in codes for code in stack]),
             np.array([len(stack) for stack in codes]),
-            np.array([[own] for _, own in stacks]),
+            np.array([[self_values] for _, self_values in stacks]),
         )
 
     tree = of_stacks([stack for stack, _ in stacks])
-    own: Counter[tuple[int, ...]] = Counter()
+    self_values: Counter[tuple[int, ...]] = Counter()
     for stack, spent in stacks:
-        own[tuple(stack[::-1])] += spent
-    assert {one: found[0] for one, found in places(tree).items() if found[0]} == +own
+        self_values[tuple(stack[::-1])] += spent
+    assert {one: found[0] for one, found in places(tree).items() if found[0]} == +self_values
     totals = tree.totals[:, 0] * outermost(tree)
     for code in range(4):
-        spent = sum(own for stack, own in stacks if code in stack)
+        spent = sum(self_values for stack, self_values in stacks if code in stack)
         assert totals[tree.code == code].sum() == spent
     halves = regrouped(tree, np.array([0, 0, 1, 1]))
     assert places(halves) == places(of_stacks([[one // 2 for one in stack] for stack, _ in stacks]))

@@ -10,10 +10,10 @@ NO_OPERATOR = "(no operator)"
 NO_MODULE = "(no module)"
 """The same for work that belongs to no module."""
 
-_CALLED = "rank, span, id, parent_id, kind, name, role, module_id, input_id, kernel_source_id, stack_id"
-CALLED = f"""
-    SELECT {_CALLED}, category, thread, start_ns, forward_id, sequence_number FROM {{host}}
-    UNION ALL BY NAME SELECT {_CALLED} FROM captured_event
+_CALL_COLUMNS = "rank, span, id, parent_id, kind, name, role, module_id, input_id, kernel_source_id, stack_id"
+HOST_CALLS = f"""
+    SELECT {_CALL_COLUMNS}, category, thread, start_ns, forward_id, sequence_number FROM {{host}}
+    UNION ALL BY NAME SELECT {_CALL_COLUMNS} FROM captured_event
 """
 """The host events that device work refers to, and those of captures, which have no times."""
 

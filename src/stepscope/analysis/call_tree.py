@@ -22,14 +22,14 @@ class CallTree:
 
     parent: Array
     code: Array
-    own: Array
+    self_values: Array
 
     @property
     def totals(self) -> Array:
         """The values of each node with those of all nodes below."""
         forest = Forest.of(self.parent)
-        columns = [forest.sum_up(values.copy()) for values in self.own.T]
-        return np.stack(columns, axis=1) if columns else self.own
+        columns = [forest.sum_up(values.copy()) for values in self.self_values.T]
+        return np.stack(columns, axis=1) if columns else self.self_values
 
     @property
     def depth(self) -> Array:
@@ -40,7 +40,7 @@ class CallTree:
         return depth
 
 
-def call_tree(parent: Array, code: Array, own: Array) -> CallTree:
+def call_tree(parent: Array, code: Array, values: Array) -> CallTree:
     """Merges calls whose names, and those of all their callers, are equal.
 
     Args:
@@ -58,10 +58,10 @@ def call_tree(parent: Array, code: Array, own: Array) -> CallTree:
         parents.append(distinct // kinds - 1)
         codes.append(distinct % kinds)
         count += len(distinct)
-    return CallTree(_joined(parents), _joined(codes), added(place, own, count))
+    return CallTree(_joined(parents), _joined(codes), added(place, values, count))
 
 
-def call_tree_of_stacks(frames: Array, lengths: Array, own: Array) -> CallTree:
+def call_tree_of_stacks(frames: Array, lengths: Array, sampled: Array) -> CallTree:
     """Builds the tree of sampled stacks.
 
     Args:
@@ -72,8 +72,8 @@ def call_tree_of_stacks(frames: Array, lengths: Array, own: Array) -> CallTree:
     ends = np.cumsum(lengths)
     above = np.arange(1, len(frames) + 1)
     above[ends - 1] = -1
-    values = np.zeros((len(frames), own.shape[1]), np.int64)
-    values[ends - lengths] = own
+    values = np.zeros((len(frames), sampled.shape[1]), np.int64)
+    values[ends - lengths] = sampled
     return call_tree(above, frames, values)
 
 
@@ -83,16 +83,16 @@ def regrouped(tree: CallTree, groups: Array) -> CallTree:
     Args:
         groups: the group of each code, from 0.
     """
-    return call_tree(tree.parent, groups[tree.code], tree.own)
+    return call_tree(tree.parent, groups[tree.code], tree.self_values)
 
 
 def outermost(tree: CallTree) -> Array:
     """Mask of the nodes without the same code above them: their totals add up despite recursion."""
     first = np.ones(len(tree.parent), dtype=bool)
     at = tree.parent.copy()
-    while (found := (at >= 0) & first).any():
-        first[found] = tree.code[at[found]] != tree.code[found]
-        at[found] = tree.parent[at[found]]
+    while (open_nodes := (at >= 0) & first).any():
+        first[open_nodes] = tree.code[at[open_nodes]] != tree.code[open_nodes]
+        at[open_nodes] = tree.parent[at[open_nodes]]
     return first
 
 
@@ -102,7 +102,7 @@ def from_below(tree: CallTree) -> CallTree:
     A node's own value is what no further caller has: the chain of calls ends there.
     """
     kinds = int(tree.code.max(initial=0)) + 1
-    at, own = np.arange(len(tree.parent)), tree.own
+    at, remaining = np.arange(len(tree.parent)), tree.self_values
     below = np.full(len(at), -1, dtype=np.int64)
     parents, codes, values, count = [], [], [], 0
     while len(at):
@@ -110,20 +110,20 @@ def from_below(tree: CallTree) -> CallTree:
         ends = tree.parent[at] < 0
         parents.append(distinct // kinds - 1)
         codes.append(distinct % kinds)
-        values.append(added(which[ends], own[ends], len(distinct)))
+        values.append(added(which[ends], remaining[ends], len(distinct)))
         goes = ~ends
-        below, own, at = count + which[goes], own[goes], tree.parent[at[goes]]
+        below, remaining, at = count + which[goes], remaining[goes], tree.parent[at[goes]]
         count += len(distinct)
-    empty = np.zeros((0, tree.own.shape[1]), dtype=np.int64)
+    empty = np.zeros((0, tree.self_values.shape[1]), dtype=np.int64)
     return CallTree(_joined(parents), _joined(codes), np.concatenate([empty, *values]))
 
 
-def heaviest(weights: Array, depth: Array, most: int) -> Array:
+def heaviest(weights: Array, depth: Array, limit: int) -> Array:
     """Mask of the nodes with the largest weights. The ancestors of a selected node are selected too, because
     a weight is never larger than that of the parent."""
-    kept = np.zeros(len(weights), dtype=bool)
-    kept[np.lexsort((depth, -weights))[:most]] = True
-    return kept
+    chosen = np.zeros(len(weights), dtype=bool)
+    chosen[np.lexsort((depth, -weights))[:limit]] = True
+    return chosen
 
 
 def _joined(parts: list[Array]) -> Array:

@@ -81,8 +81,8 @@ def summed(start: Array, end: Array, window_start: Array, window_end: Array) -> 
     ends_before = np.concatenate([[0], np.cumsum(ends)])
 
     def until(time: Array) -> Array:
-        begun, ended = np.searchsorted(starts, time), np.searchsorted(ends, time)
-        area: Array = (begun - ended) * time - starts_before[begun] + ends_before[ended]
+        started, ended = np.searchsorted(starts, time), np.searchsorted(ends, time)
+        area: Array = (started - ended) * time - starts_before[started] + ends_before[ended]
         return area
 
     return np.subtract(until(window_end), until(window_start))
@@ -90,41 +90,41 @@ def summed(start: Array, end: Array, window_start: Array, window_end: Array) -> 
 
 def _running(start: Array, end: Array, window_start: Array, window_end: Array) -> Array:
     """How many intervals run in each window; one without duration runs in the window it starts in."""
-    begun = np.searchsorted(np.sort(start, kind=_SORT), window_end)
+    started = np.searchsorted(np.sort(start, kind=_SORT), window_end)
     over = np.sort(np.maximum(end, start + 1), kind=_SORT)
     over = np.searchsorted(over, window_start, side="right")
-    return np.subtract(begun, over)
+    return np.subtract(started, over)
 
 
 TYPES = ("computation", "communication", "copy")
 
 
-def types_together(one: DeviceWindows) -> dict[tuple[str, ...], Array]:
+def types_together(device: DeviceWindows) -> dict[tuple[str, ...], Array]:
     """How long each combination of work types ran at once in each window (ns); the empty one is idle time.
 
     The combinations add up to the windows' lengths. Fills count as computation.
     """
-    kind = one.work["work"]
+    kind = device.work["work"]
     unions = {
-        "computation": union_of(one.work, (kind != COMMUNICATION) & (kind != COPY)),
-        "communication": union_of(one.work, kind == COMMUNICATION),
-        "copy": union_of(one.work, kind == COPY),
+        "computation": union_of(device.work, (kind != COMMUNICATION) & (kind != COPY)),
+        "communication": union_of(device.work, kind == COMMUNICATION),
+        "copy": union_of(device.work, kind == COPY),
     }
 
-    def at_least(*types: str) -> Array:
+    def together(*types: str) -> Array:
         both: Intervals = unions[types[0]]
         for other in types[1:]:
             both = intersect(both, unions[other])
-        return covered(both, one.start, one.end)
+        return covered(both, device.start, device.end)
 
     a, b, c = TYPES
-    every = at_least(a, b, c)
-    found: dict[tuple[str, ...], Array] = {TYPES: every}
+    all_three = together(a, b, c)
+    times: dict[tuple[str, ...], Array] = {TYPES: all_three}
     for pair in ((a, b), (a, c), (b, c)):
-        found[pair] = at_least(*pair) - every
+        times[pair] = together(*pair) - all_three
     for only in TYPES:
-        others = [ns for types, ns in found.items() if only in types]
-        found[only,] = at_least(only) - sum(others[1:], others[0])
-    busy = list(found.values())
-    found[()] = np.maximum(one.end - one.start, 0) - sum(busy[1:], busy[0])
-    return found
+        others = [ns for types, ns in times.items() if only in types]
+        times[only,] = together(only) - sum(others[1:], others[0])
+    busy = list(times.values())
+    times[()] = np.maximum(device.end - device.start, 0) - sum(busy[1:], busy[0])
+    return times

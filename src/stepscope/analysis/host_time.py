@@ -86,14 +86,14 @@ class HostTime:
     frames: list[Frame]
     tree: CallTree
     threads: dict[Thread, NDArray[np.int64]]
-    known: frozenset[str]
+    recorded: frozenset[str]
     left_out_ns: int = 0
     waiting: dict[Thread, NDArray[np.int64]] = field(default_factory=dict)
 
     @property
     def samples(self) -> int | None:
         """The number of samples; None if it is unknown or nothing was sampled."""
-        if "samples" not in self.known:
+        if "samples" not in self.recorded:
             return None
         place = FIGURES.index("samples")
         return sum(int(figures[place]) for figures in self.threads.values())
@@ -117,45 +117,45 @@ class HostTime:
 def host_times(scope: Scope) -> list[HostTime]:
     """Times from the recording's samples and traced Python frames, ordered by the clock's name."""
 
-    def made() -> list[HostTime]:
+    def read_all() -> list[HostTime]:
         traced = [_traced(scope)] if scope.value(_ANY_TRACED) else []
         return [*_sampled(scope), *traced]
 
-    return scope.once((__name__, "all"), made)
+    return scope.once((__name__, "all"), read_all)
 
 
 def _sampled(scope: Scope) -> list[HostTime]:
     table = scope.sql(_SAMPLED)
-    found = []
+    result = []
     clocks = table.column("clock").to_pylist()
     for clock in dict.fromkeys(clocks):
-        rows = table.filter(np.array([one == clock for one in clocks]))
-        ours = np.array([_of_own_thread(one) for one in rows.column("frames").to_pylist()])
+        rows = table.filter(np.array([text == clock for text in clocks]))
+        ours = np.array([_is_stepscope_stack(text) for text in rows.column("frames").to_pylist()])
         left_out_ns = int(rows.column("ns").to_numpy()[ours].sum())
         rows = rows.filter(~ours)
         column = {name: rows.column(name).to_numpy() for name in rows.column_names}
-        own = np.stack([column[name] for name in FIGURES], axis=1).astype(np.int64)
-        texts = [_own_frames(one) for one in rows.column("frames").to_pylist()]
+        figures_of_stack = np.stack([column[name] for name in FIGURES], axis=1).astype(np.int64)
+        texts = [_script_frames(text) for text in rows.column("frames").to_pylist()]
         number: dict[str, int] = {}
-        keys = [number.setdefault(one, len(number)) for one in chain.from_iterable(texts)]
-        lengths = np.array([len(one) for one in texts], np.int64)
+        keys = [number.setdefault(text, len(number)) for text in chain.from_iterable(texts)]
+        lengths = np.array([len(text) for text in texts], np.int64)
         threads: dict[Thread, NDArray[np.int64]] = {}
         places = zip(*(column[name].tolist() for name in Thread._fields), strict=True)
-        for place, figures in zip(places, own, strict=True):
+        for place, figures in zip(places, figures_of_stack, strict=True):
             at = Thread(*place)
             threads[at] = threads.get(at, 0) + figures
-        known = {
+        measured = {
             name
             for name in FIGURES
             if (column[f"has_{name}"].all() if name in ("ns", "samples") else column[f"has_{name}"].any())
         }  # fmt: skip
         frames = [parsed(text) for text in number]
-        tree = call_tree_of_stacks(np.array(keys, np.int64), lengths, own)
-        found.append(HostTime(clock, frames, tree, threads, frozenset(known), left_out_ns))
-    return found
+        tree = call_tree_of_stacks(np.array(keys, np.int64), lengths, figures_of_stack)
+        result.append(HostTime(clock, frames, tree, threads, frozenset(measured), left_out_ns))
+    return result
 
 
-def _of_own_thread(stack: str) -> bool:
+def _is_stepscope_stack(stack: str) -> bool:
     """Whether it is a StepScope thread's: our frame is right above those in which Python starts a thread."""
     if _OURS not in stack:
         return False
@@ -167,18 +167,18 @@ def _of_own_thread(stack: str) -> bool:
     return _OURS in outermost_first[inside]
 
 
-def _own_frames(stack: str) -> list[str]:
+def _script_frames(stack: str) -> list[str]:
     """The frames of a stack, without those that run a script under `stepscope record`.
 
     An import becomes one frame: hundreds of functions that run once, at the start, would hide those of the steps.
     """
     frames = stack.split(";") if stack else [UNKNOWN]
     started = next((at for at, frame in enumerate(frames) if _STARTER in frame), len(frames))
-    own = frames[:started] or frames
-    for at in range(len(own) - 1, -1, -1):
-        if own[at].startswith(_IMPORTS):
-            return [IMPORTED, *own[at + 1 :]]
-    return own
+    inner = frames[:started] or frames
+    for at in range(len(inner) - 1, -1, -1):
+        if inner[at].startswith(_IMPORTS):
+            return [IMPORTED, *inner[at + 1 :]]
+    return inner
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class _Calls:
     keys: NDArray[np.int64]
     above: NDArray[np.int64]
     dur: NDArray[np.int64]
-    own: NDArray[np.int64]
+    self_ns: NDArray[np.int64]
     whose: NDArray[np.int64]
     ours: NDArray[np.bool_]
     idle: NDArray[np.bool_]
@@ -202,7 +202,7 @@ def waiting_threads(scope: Scope) -> set[Thread]:
     if not scope.value(_ANY_TRACED):
         return set()
     calls = _calls(scope)
-    return {Thread(*one) for one in np.unique(calls.whose[calls.idle], axis=0).tolist()}
+    return {Thread(*thread) for thread in np.unique(calls.whose[calls.idle], axis=0).tolist()}
 
 
 def waiting_text(threads: int) -> str:
@@ -223,22 +223,22 @@ def _read_calls(scope: Scope) -> _Calls:
         for name in ("rank", "span", "thread", "id", "parent_id", "python", "dur_ns")
     }
     above = _nearest(column)
-    kept = np.flatnonzero(column["python"])
+    frames = np.flatnonzero(column["python"])
     place = np.full(len(column["id"]) + 1, -1, np.int64)
-    place[kept] = np.arange(len(kept))
-    above = place[above[kept]]
-    dur = column["dur_ns"][kept].astype(np.int64)
-    own = dur.copy()
-    np.subtract.at(own, above[above >= 0], dur[above >= 0])
+    place[frames] = np.arange(len(frames))
+    above = place[above[frames]]
+    dur = column["dur_ns"][frames].astype(np.int64)
+    self_ns = dur.copy()
+    np.subtract.at(self_ns, above[above >= 0], dur[above >= 0])
     named = table.column("name").combine_chunks().dictionary_encode()
     texts = named.dictionary.to_pylist()
-    keys = named.indices.to_numpy()[kept].astype(np.int64)
-    whose = np.stack([column[name][kept] for name in Thread._fields], axis=1).astype(np.int64)
-    ours = _of_own_threads(lambda mark: np.array([mark in one for one in texts])[keys], above)
-    waits = np.array([_WAITS.search(one) is not None for one in texts], bool)[keys]
+    keys = named.indices.to_numpy()[frames].astype(np.int64)
+    whose = np.stack([column[name][frames] for name in Thread._fields], axis=1).astype(np.int64)
+    ours = _on_stepscope_threads(lambda mark: np.array([mark in text for text in texts])[keys], above)
+    waits = np.array([_WAITS.search(text) is not None for text in texts], bool)[keys]
     idle = ~ours
-    idle[~ours] = _only_waiting(whose[~ours], own[~ours], waits[~ours])
-    return _Calls(texts, keys, above, dur, own, whose, ours, idle)
+    idle[~ours] = _only_waiting(whose[~ours], self_ns[~ours], waits[~ours])
+    return _Calls(texts, keys, above, dur, self_ns, whose, ours, idle)
 
 
 def _traced(scope: Scope) -> HostTime:
@@ -246,29 +246,29 @@ def _traced(scope: Scope) -> HostTime:
     outermost = calls.above < 0
 
     def threads(which: NDArray[np.bool_]) -> dict[Thread, NDArray[np.int64]]:
-        found: dict[Thread, NDArray[np.int64]] = {}
+        figures_of: dict[Thread, NDArray[np.int64]] = {}
         at = which & outermost
         for place, ns in zip(calls.whose[at].tolist(), calls.dur[at].tolist(), strict=True):
             thread = Thread(*place)
-            found[thread] = found.get(thread, 0) + np.array([ns, 0, 0, 0], np.int64)
-        return found
+            figures_of[thread] = figures_of.get(thread, 0) + np.array([ns, 0, 0, 0], np.int64)
+        return figures_of
 
     left = ~(calls.ours | calls.idle)
     place = np.append(np.cumsum(left) - 1, -1)
     figures = np.zeros((int(left.sum()), len(FIGURES)), np.int64)
-    figures[:, 0] = np.maximum(calls.own[left], 0)
+    figures[:, 0] = np.maximum(calls.self_ns[left], 0)
     return HostTime(
         clock="traced",
         frames=[parsed(text) for text in calls.texts],
         tree=call_tree(place[calls.above[left]], calls.keys[left], figures),
         threads=threads(left),
-        known=frozenset({"ns"}),
+        recorded=frozenset({"ns"}),
         left_out_ns=int(calls.dur[calls.ours & outermost].sum()),
         waiting=threads(calls.idle),
     )
 
 
-def _only_waiting(whose: NDArray[np.int64], own: NDArray[np.int64], waits: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _only_waiting(whose: NDArray[np.int64], self_ns: NDArray[np.int64], waits: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which calls are on threads that only waited, while another thread did more than that.
 
     Args:
@@ -276,16 +276,16 @@ def _only_waiting(whose: NDArray[np.int64], own: NDArray[np.int64], waits: NDArr
         own: ns of each call without what it calls.
         waits: whether a call waits.
     """
-    thread = np.zeros(len(own), np.int64)
-    for one in whose.T:  # with a million rows at once this takes seconds
-        packed = thread * (int(one.max(initial=0)) + 2) + one + 1
+    thread = np.zeros(len(self_ns), np.int64)
+    for column in whose.T:  # with a million rows at once this takes seconds
+        packed = thread * (int(column.max(initial=0)) + 2) + column + 1
         thread = np.unique(packed, return_inverse=True)[1]
-    total, waited = (np.bincount(thread, ns) for ns in (own, own * waits))
+    total, waited = (np.bincount(thread, ns) for ns in (self_ns, self_ns * waits))
     only: NDArray[np.bool_] = waited >= _ONLY * total
     return only[thread] & ~only.all()
 
 
-def _of_own_threads(named: Callable[[str], NDArray[np.bool_]], above: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _on_stepscope_threads(named: Callable[[str], NDArray[np.bool_]], above: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which frames are on StepScope's own threads: our frame is right below those in which Python starts a thread."""
     starts, outermost = named(_THREAD_STARTS), above < 0
     only_starts = starts & outermost
@@ -294,8 +294,8 @@ def _of_own_threads(named: Callable[[str], NDArray[np.bool_]], above: NDArray[np
     root = np.where(outermost, np.arange(len(above)), above)
     while (further := root[root]).tolist() != root.tolist():
         root = further
-    own: NDArray[np.bool_] = np.isin(root, root[named(_OURS) & ~outermost & only_starts[above]])
-    return own
+    mask: NDArray[np.bool_] = np.isin(root, root[named(_OURS) & ~outermost & only_starts[above]])
+    return mask
 
 
 def _nearest(column: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -303,10 +303,10 @@ def _nearest(column: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     identity = column["rank"].astype(np.int64) << 52 | column["id"]
     parent = column["rank"].astype(np.int64) << 52 | np.maximum(column["parent_id"], 0)
     at = np.minimum(np.searchsorted(identity, parent), max(len(identity) - 1, 0))
-    known = (column["parent_id"] >= 0) & (identity[at] == parent)
-    up = np.append(np.where(known, at, -1), -1)
+    has_parent = (column["parent_id"] >= 0) & (identity[at] == parent)
+    up = np.append(np.where(has_parent, at, -1), -1)
     python = np.append(column["python"], True)
     nearest: NDArray[np.int64] = up[:-1].copy()
-    while len(found := np.flatnonzero(~python[nearest])):
-        nearest[found] = up[nearest[found]]
+    while len(pending := np.flatnonzero(~python[nearest])):
+        nearest[pending] = up[nearest[pending]]
     return nearest

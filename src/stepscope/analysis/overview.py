@@ -45,7 +45,7 @@ _DEVICE_OPERATORS = f"""
     SELECT charged_to AS item, sum(dur_ns)::BIGINT AS time_ns,
         sum(dur_ns) / nullif(sum(sum(dur_ns)) OVER (), 0) AS share_ratio, 'device self time' AS text,
         bool_or(operator_name IS NOT NULL) AS charged
-    FROM ({CHARGED_WORK}) GROUP BY charged_to ORDER BY time_ns DESC, item LIMIT $most
+    FROM ({CHARGED_WORK}) GROUP BY charged_to ORDER BY time_ns DESC, item LIMIT $top
 """
 
 _REPLAYED = f"""
@@ -58,7 +58,7 @@ _KERNELS = """
     SELECT name AS item, sum(dur_ns)::BIGINT AS time_ns, count(*) AS count,
         sum(dur_ns) / nullif(sum(sum(dur_ns)) OVER (), 0) AS share_ratio, 'summed duration' AS text
     FROM device_event WHERE kind IN ('computation', 'communication')
-    GROUP BY name ORDER BY time_ns DESC, name LIMIT $most
+    GROUP BY name ORDER BY time_ns DESC, name LIMIT $top
 """
 
 
@@ -71,7 +71,7 @@ def _modules(table: str, time: str, condition: str, what: str) -> str:
             WHERE {condition} AND module_id IS NOT NULL GROUP BY ALL
         ) AS own JOIN module USING (rank, span, module_id),
         (SELECT sum({time}) AS time_ns FROM {table} WHERE {condition}) AS everything
-        GROUP BY module.path ORDER BY time_ns DESC, item LIMIT $most
+        GROUP BY module.path ORDER BY time_ns DESC, item LIMIT $top
     """
 
 
@@ -112,8 +112,8 @@ class Times:
         none = np.zeros((len(CAUSES), len(IDLE_PARTS)), dtype=np.int64)
         idle = sum((broken.idle_ns for broken in self.broken), none) / self.idle_over
         return {
-            cause: {part: round(ns) for part, ns in zip(IDLE_PARTS, own, strict=True)}
-            for cause, own in zip(CAUSES, idle, strict=True)
+            cause: {part: round(ns) for part, ns in zip(IDLE_PARTS, of_cause, strict=True)}
+            for cause, of_cause in zip(CAUSES, idle, strict=True)
         }
 
     @property
@@ -127,11 +127,11 @@ class Times:
         if not len(rows):
             return dict.fromkeys(PARTS)
         return {
-            part: mean if known else None
-            for part, mean, known in zip(PARTS, mean_parts(rows), self.measured, strict=True)
+            part: mean if is_measured else None
+            for part, mean, is_measured in zip(PARTS, mean_parts(rows), self.measured, strict=True)
         }
 
-    def whole_use(self) -> list[float | None]:
+    def overall_use(self) -> list[float | None]:
         """Utilisation, SM efficiency and occupancy over all devices and recordings."""
         if not self.use:
             return [None, None, None]
@@ -146,16 +146,16 @@ def measure_times(scope: Scope) -> Times:
 def _measure(scope: Scope) -> Times:
     times = Times(marked=marks_steps(scope))
     rank_steps: dict[int, list[int]] = {}
-    with every_step(scope) as whole:
+    with every_step(scope) as all_steps:
         for ranks in rank_batches(scope):
-            steps, work = steps_of(scope, ranks), device_work(whole, ranks)
-            for key, (begin, end) in recorded_times(whole, work, ranks).items():
+            steps, work = steps_of(scope, ranks), device_work(all_steps, ranks)
+            for key, (first, last) in recorded_times(all_steps, work, ranks).items():
                 if not times.marked and key in steps:
                     # Before the first call of the runtime there may be only system calls.
-                    begin = min(begin, int(steps[key]["start_ns"].min()))
-                    end = max(end, int(steps[key]["end_ns"].max()))
-                times.recorded_ns[key[0]] = times.recorded_ns.get(key[0], 0) + end - begin
-            for broken in break_down(whole, steps, work, ranks, causes=True, marked=times.marked):
+                    first = min(first, int(steps[key]["start_ns"].min()))
+                    last = max(last, int(steps[key]["end_ns"].max()))
+                times.recorded_ns[key[0]] = times.recorded_ns.get(key[0], 0) + last - first
+            for broken in break_down(all_steps, steps, work, ranks, causes=True, marked=times.marked):
                 parts = broken.counted_parts_ns
                 times.broken.append(broken)
                 times.parts_ns.append(parts)
@@ -165,20 +165,20 @@ def _measure(scope: Scope) -> Times:
                 times.step_ns += lengths
                 rank_steps.setdefault(broken.rank, []).extend(lengths)
                 times.measured = tuple(a or b for a, b in zip(times.measured, broken.measured, strict=True))
-            for key, own in work.items():
+            for key, of_rank in work.items():
                 if key in steps:
-                    _add_devices(times, scope, key[0], own, steps[key])
-    times.mean_of_rank = {rank: float(np.mean(own)) for rank, own in rank_steps.items()}
+                    _add_devices(times, scope, key[0], of_rank, steps[key])
+    times.mean_of_rank = {rank: float(np.mean(of_rank)) for rank, of_rank in rank_steps.items()}
     return times
 
 
 def _add_devices(times: Times, scope: Scope, rank: int, work: Any, steps: Any) -> None:
     chosen = None if scope.steps is None else (steps["start_ns"], steps["end_ns"])
     windows = counted_windows(steps) if chosen is None else chosen
-    for own in groups(work, "device").values():
-        for name, value in device_totals(own, chosen).items():
+    for of_device in groups(work, "device").values():
+        for name, value in device_totals(of_device, chosen).items():
             times.device[name] = times.device.get(name, 0) + value
-        use = use_of_kernels(own, *windows).total()
+        use = use_of_kernels(of_device, *windows).total()
         times.use.append(use)
         utilization = use.ratios()[0][0]
         if utilization is not None:
@@ -191,7 +191,7 @@ def devices(scope: Scope) -> list[Row]:
     return rows
 
 
-def top_operators(scope: Scope, most: int) -> list[Row]:
+def top_operators(scope: Scope, limit: int) -> list[Row]:
     """The operators with the largest device self time (host self time if there is none).
 
     Rows have `item`, `time_ns`, `share_ratio`, `count` and `text`, which says which time it is.
@@ -200,24 +200,24 @@ def top_operators(scope: Scope, most: int) -> list[Row]:
     calls = {row["item"]: row["count"] for row in host}
     for row in [] if scope.has_none("captured_event") else scope.sql(_REPLAYED).to_pylist():
         calls[row["item"]] = calls.get(row["item"], 0) + row["count"]
-    device: list[Row] = scope.sql(_DEVICE_OPERATORS, {"most": most}).to_pylist()
+    device: list[Row] = scope.sql(_DEVICE_OPERATORS, {"top": limit}).to_pylist()
     if not any(row["charged"] for row in device):
-        return host[:most]
+        return host[:limit]
     return [{**row, "count": calls.get(row["item"])} for row in device]
 
 
-def top_kernels(scope: Scope, most: int) -> list[Row]:
+def top_kernels(scope: Scope, limit: int) -> list[Row]:
     """The kernels with the largest summed duration, as rows like `top_operators`'."""
-    rows: list[Row] = scope.sql(_KERNELS, {"most": most}).to_pylist()
+    rows: list[Row] = scope.sql(_KERNELS, {"top": limit}).to_pylist()
     return rows
 
 
-def top_modules(scope: Scope, most: int) -> list[Row]:
+def top_modules(scope: Scope, limit: int) -> list[Row]:
     """The modules with the most device work of their own, forward and backward (host self time if
     none has any, relative to that of all modules), as rows like `top_operators`'."""
     rows: list[Row] = []
     if scope.value("SELECT count(*) FROM module"):
         on_host = ("host_event", "self_ns", "module_id IS NOT NULL", "host self time")
         for of in (("device_event", "dur_ns", WORK, "device self time"), on_host):
-            rows = rows or scope.sql(_modules(*of), {"most": most}).to_pylist()
+            rows = rows or scope.sql(_modules(*of), {"top": limit}).to_pylist()
     return rows

@@ -55,8 +55,8 @@ def every_step(scope: Scope) -> Iterator[Scope]:
     if scope.steps is None and not scope.part:
         yield scope
         return
-    with Scope(scope.store, scope.ranks, all_times=True) as whole:
-        yield whole
+    with Scope(scope.store, scope.ranks, all_times=True) as all_steps:
+        yield all_steps
 
 
 @contextmanager
@@ -69,11 +69,11 @@ def every_event(scope: Scope) -> Iterator[Scope]:
     if not scope.part:
         yield scope
         return
-    with Scope(scope.store, scope.ranks, scope.steps) as whole:
-        yield whole
+    with Scope(scope.store, scope.ranks, scope.steps) as all_events:
+        yield all_events
 
 
-def asked_times(scope: Scope, whole: Scope, device: Recordings, ranks: str) -> Recordings | None:
+def requested_windows(scope: Scope, all_steps: Scope, device: Recordings, ranks: str) -> Recordings | None:
     """The windows of the chosen steps or stretch of time in each recording (`start_ns`, `end_ns`);
     None if everything was requested. A stretch is cut to the recording.
 
@@ -86,7 +86,9 @@ def asked_times(scope: Scope, whole: Scope, device: Recordings, ranks: str) -> R
         return steps_of(scope, ranks)
     if scope.part.window is None:
         return None
-    clipped = {key: np.clip(times, *scope.part.window) for key, times in recorded_times(whole, device, ranks).items()}
+    clipped = {
+        key: np.clip(times, *scope.part.window) for key, times in recorded_times(all_steps, device, ranks).items()
+    }
     return {key: {"start_ns": ends[:1], "end_ns": ends[1:]} for key, ends in clipped.items() if ends[0] < ends[1]}
 
 
@@ -95,14 +97,14 @@ def rank_batches(scope: Scope, ranks: Sequence[int] | None = None) -> Iterator[s
     query costs as much as reading some thousand events."""
     events = scope.once(_EVENTS, lambda: {row["rank"]: row["events"] for row in scope.sql(_EVENTS).to_pylist()})
     batch: list[int] = []
-    held = 0
+    events_in_batch = 0
     for rank in scope.ranks if ranks is None else ranks:
-        own = events.get(rank, 0)
-        if batch and (len(batch) == RANKS_AT_ONCE or held + own > EVENTS_AT_ONCE):
+        events_of_rank = events.get(rank, 0)
+        if batch and (len(batch) == RANKS_AT_ONCE or events_in_batch + events_of_rank > EVENTS_AT_ONCE):
             yield _among(batch)
-            batch, held = [], 0
+            batch, events_in_batch = [], 0
         batch.append(rank)
-        held += own
+        events_in_batch += events_of_rank
     if batch:
         yield _among(batch)
 
@@ -233,8 +235,8 @@ def recorded_times(
     times = {(rank, span): (a, b) for rank, span, a, b in zip(*columns, strict=True)}
     for key, work in device.items():
         first, last = (int(edge[0]) for edge in extent(work))
-        begin, end = times.get(key, (first, last))
-        times[key] = min(begin, first), max(end, last)
+        start, end = times.get(key, (first, last))
+        times[key] = min(start, first), max(end, last)
     return times
 
 

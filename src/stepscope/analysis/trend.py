@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 ENOUGH = 10
 """Below this number of values no trend is computed."""
-_MOST = 200
+_MAX_VALUES = 200
 """The most values that are compared in pairs; more are reduced to medians of neighbours."""
 _NORMAL = 1.959964
 """The 97.5 % point of the normal distribution."""
@@ -60,17 +60,19 @@ def find_trend(time: ArrayLike, value: ArrayLike) -> Trend | None:
     fifth = max(1, len(of) // 5)
     first, last = float(np.median(of[:fifth])), float(np.median(of[-fifth:]))
     length = float(at[-1] - at[0])
-    if len(at) > _MOST:
-        pieces = [np.array_split(column, _MOST) for column in (at, of)]
+    if len(at) > _MAX_VALUES:
+        pieces = [np.array_split(column, _MAX_VALUES) for column in (at, of)]
         at, of = (np.array([np.median(piece) for piece in column]) for column in pieces)
-    one, other = np.triu_indices(len(at), 1)
-    apart = at[other] - at[one]
-    slopes = np.sort(((of[other] - of[one])[apart > 0]) / apart[apart > 0])
+    first_of_pair, second_of_pair = np.triu_indices(len(at), 1)
+    apart = at[second_of_pair] - at[first_of_pair]
+    slopes = np.sort(((of[second_of_pair] - of[first_of_pair])[apart > 0]) / apart[apart > 0])
     if not len(slopes):
         return None
     n, pairs = len(at), len(slopes)
     half = _NORMAL * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
     low = max(0, math.floor((pairs - half) / 2) - 1)
     high = min(pairs - 1, math.ceil((pairs + half) / 2))
-    slope, least, most = (float(one) * length for one in (np.median(slopes), slopes[low], slopes[high]))
-    return Trend(slope, least, most, first, last)
+    slope, low_change, high_change = (
+        float(change) * length for change in (np.median(slopes), slopes[low], slopes[high])
+    )
+    return Trend(slope, low_change, high_change, first, last)

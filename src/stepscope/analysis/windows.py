@@ -10,19 +10,19 @@ import numpy as np
 from stepscope.analysis.recording import (
     Array,
     Columns,
-    asked_times,
     device_work,
     extent,
     groups,
     rank_batches,
     recorded_times,
+    requested_windows,
     steps_of,
 )
 
 if TYPE_CHECKING:
     from stepscope.query.scope import Scope
 
-_MOST_BUCKETS = 100
+_MAX_BUCKETS = 100
 
 
 class DeviceWindows(NamedTuple):
@@ -51,7 +51,7 @@ class DeviceWindows(NamedTuple):
 
 
 def devices_in_windows(
-    scope: Scope, whole: Scope, by: str, work_of: Callable[[Scope, str], dict[tuple[int, int], Columns]]
+    scope: Scope, all_steps: Scope, by: str, work_of: Callable[[Scope, str], dict[tuple[int, int], Columns]]
 ) -> Iterator[DeviceWindows]:
     """Each device of each rank and span that has steps, with the requested windows.
 
@@ -63,17 +63,17 @@ def devices_in_windows(
     everything = scope.steps is None and not scope.part
     for ranks in rank_batches(scope):
         chosen = steps_of(scope, ranks)
-        device = work_of(whole, ranks)
-        recorded = recorded_times(whole, device, ranks) if by == "time" and everything else {}
+        device = work_of(all_steps, ranks)
+        recorded = recorded_times(all_steps, device, ranks) if by == "time" and everything else {}
         for key, work in device.items():
             if key not in chosen:
                 continue
-            found = windows(by, chosen[key], recorded.get(key), all_steps=everything)
-            for (index,), own in groups(work, "device").items():
-                yield DeviceWindows(key, index, own, *found)
+            window_columns = windows(by, chosen[key], recorded.get(key), all_steps=everything)
+            for (index,), of_device in groups(work, "device").items():
+                yield DeviceWindows(key, index, of_device, *window_columns)
 
 
-def devices_looked_at(scope: Scope, whole: Scope, *, each_step: bool) -> Iterator[DeviceWindows]:
+def device_windows(scope: Scope, all_steps: Scope, *, each_step: bool) -> Iterator[DeviceWindows]:
     """The devices of a scope with the windows that `device-time` uses.
 
     Args:
@@ -81,17 +81,17 @@ def devices_looked_at(scope: Scope, whole: Scope, *, each_step: bool) -> Iterato
         each_step: whether each step is a window; otherwise the requested ones, or all of the device's activity.
     """
     for ranks in rank_batches(scope):
-        device = device_work(whole, ranks)
-        asked = steps_of(scope, ranks) if each_step else asked_times(scope, whole, device, ranks)
+        device = device_work(all_steps, ranks)
+        requested = steps_of(scope, ranks) if each_step else requested_windows(scope, all_steps, device, ranks)
         for key, work in device.items():
-            if asked is not None and key not in asked:
+            if requested is not None and key not in requested:
                 continue
-            for (index,), own in groups(work, "device").items():
-                times = extent(own)
-                if asked is not None:
-                    times = asked[key]["start_ns"], asked[key]["end_ns"]
-                numbers = asked[key]["step"].tolist() if each_step and asked else [None] * len(times[0])
-                yield DeviceWindows(key, index, own, numbers, *times)
+            for (index,), of_device in groups(work, "device").items():
+                times = extent(of_device)
+                if requested is not None:
+                    times = requested[key]["start_ns"], requested[key]["end_ns"]
+                numbers = requested[key]["step"].tolist() if each_step and requested else [None] * len(times[0])
+                yield DeviceWindows(key, index, of_device, numbers, *times)
 
 
 def windows(
@@ -123,7 +123,7 @@ def counted_windows(steps: Columns) -> tuple[Array, Array]:
     return steps["start_ns"][counted], steps["end_ns"][counted]
 
 
-def buckets(begin: int, end: int) -> tuple[Array, Array]:
+def buckets(start: int, end: int) -> tuple[Array, Array]:
     """Starts and ends of equal pieces of time, a power of ten µs long, at most 100 of them.
 
     The last piece is the remainder, so that the pieces add up to the total.
@@ -132,8 +132,8 @@ def buckets(begin: int, end: int) -> tuple[Array, Array]:
     [[0, 1000], [1000, 2700]]
     """
     length = 1_000
-    while (end - begin) > _MOST_BUCKETS * length:
+    while (end - start) > _MAX_BUCKETS * length:
         length *= 10
-    count = max(1, (end - begin) // length)
-    starts = begin + length * np.arange(count, dtype=np.int64)
+    count = max(1, (end - start) // length)
+    starts = start + length * np.arange(count, dtype=np.int64)
     return starts, np.append(starts[1:], end)

@@ -320,7 +320,7 @@ class Facts(Recorded):
     def utilization(self) -> float | None:
         """GPU utilisation over the steps; None without a device or steps, because outside of steps the device waits
         for nobody."""
-        return self.times.whole_use()[0] if self.has_steps else None
+        return self.times.overall_use()[0] if self.has_steps else None
 
     def idle_ns(self, *causes: str | None) -> dict[str, int]:
         """Mean time in which all devices were idle for these causes (see `idle`; None for no known

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.attribution import CALLED
+from stepscope.analysis.attribution import HOST_CALLS
 from stepscope.analysis.recording import WORK
 from stepscope.base.quoting import sql_literal
 from stepscope.costs import PRODUCTS, kernel_class, model_of, product_type, tensor_core_use
@@ -22,7 +22,7 @@ NARROW = frozenset(
 )
 """Element types of 16 bits and less."""
 
-_CALLS = CALLED.format(host="host_event")
+_CALLS = HOST_CALLS.format(host="host_event")
 _FROM = f"""
     FROM (SELECT * FROM device_event WHERE {WORK} AND {{counted}}) AS work
     LEFT JOIN (SELECT rank, id, name, input_id FROM ({_CALLS}) WHERE kind = 'operator') AS op

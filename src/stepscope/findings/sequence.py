@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.attribution import CALLED
+from stepscope.analysis.attribution import HOST_CALLS
 from stepscope.analysis.recording import WORK
 from stepscope.costs import class_of, model_of
 
@@ -23,7 +23,7 @@ _TYPICAL = """
     WHERE {counted} ORDER BY end_ns - start_ns, rank, span, step
     LIMIT 1 OFFSET (SELECT (count(*) - 1) // 2 FROM step WHERE {counted})
 """
-_CALLS = CALLED.format(host="host_event")
+_CALLS = HOST_CALLS.format(host="host_event")
 _WORK = f"""
     SELECT work.kind, work.name, op.name AS operator, op.input_id, work.operator_id,
         coalesce(op.start_ns, launch.start_ns) AS called_ns,

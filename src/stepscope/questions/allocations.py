@@ -12,7 +12,7 @@ from stepscope.query.rows import answer_dicts
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.memory.asked import Asked
+    from stepscope.analysis.memory.requested import RequestedMemory
     from stepscope.query.scope import Scope
 
 _COLUMNS = (
@@ -69,13 +69,13 @@ def allocations(
     For a page: `at_ns` fills the table of what is alive at a chosen moment, `--window` that of a
     chosen range.
     """
-    from stepscope.analysis.memory.asked import asked_memory
+    from stepscope.analysis.memory.requested import requested_memory
     from stepscope.analysis.recording import every_step
 
     with every_step(scope) as whole:
         rows = [
             row
-            for one in asked_memory(scope, whole)
+            for one in requested_memory(scope, whole)
             for row in _rows(one, at_ns, at_peak=at_peak)
             if (operator is None or row["operator"] == operator) and (category is None or row["category"] == category)
         ]
@@ -83,7 +83,7 @@ def allocations(
     return answer_dicts(_COLUMNS, rows)
 
 
-def _rows(asked: Asked, at_ns: int | None, *, at_peak: bool) -> Iterator[dict[str, Any]]:
+def _rows(asked: RequestedMemory, at_ns: int | None, *, at_peak: bool) -> Iterator[dict[str, Any]]:
     import numpy as np
 
     from stepscope.analysis.memory.categories import CATEGORIES

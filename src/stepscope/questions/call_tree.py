@@ -149,7 +149,7 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
         "depth": depth[rows],
         "id": np.arange(len(rows)),
         "parent": pa.array([one if one >= 0 else None for one in above], pa.int64()),
-        "calls": pa.array((total if by == "bottom-up" else tree.own)[rows, _CALL], mask=is_thread),
+        "calls": pa.array((total if by == "bottom-up" else tree.self_values)[rows, _CALL], mask=is_thread),
     }
     for name, one in (("host", _HOST), ("device", _DEVICE)):
         measured = name == "host" or bool(sums[one])
@@ -157,7 +157,7 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
         columns |= {
             f"{name}_total_ns": total[rows, one] if measured else nothing,
             f"{name}_share_ratio": nothing if shares is None else shares,
-            f"{name}_self_ns": tree.own[rows, one] if measured else nothing,
+            f"{name}_self_ns": tree.self_values[rows, one] if measured else nothing,
         }
     answer = pa.table(columns)
     notes = [waiting_text(len(waiting))]
@@ -209,5 +209,5 @@ def _together(parts: list[CallTree]) -> CallTree:
     return call_tree(
         np.concatenate(parent),
         np.concatenate([part.code for part in parts]),
-        np.concatenate([part.own for part in parts]),
+        np.concatenate([part.self_values for part in parts]),
     )

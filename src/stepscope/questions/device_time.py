@@ -65,12 +65,12 @@ def device_time(scope: Scope, by: str = "device") -> pa.Table:
     """
     from stepscope.analysis.device_share import device_totals, share_device
     from stepscope.analysis.recording import every_step
-    from stepscope.analysis.windows import devices_looked_at
+    from stepscope.analysis.windows import device_windows
 
     entire = scope.steps is None and scope.part.window is None
 
     def rows(whole: Scope) -> Iterator[dict[str, Any]]:
-        for one in devices_looked_at(scope, whole, each_step=by == "step"):
+        for one in device_windows(scope, whole, each_step=by == "step"):
             windows = one.start, one.end
             if by == "device":
                 yield one.place | _figures(device_totals(one.work, None if entire else windows))

@@ -184,7 +184,7 @@ _OF_FORM = {
 
 def _basis(time: HostTime) -> int:
     """The value to which shares are relative."""
-    known = (place for place, name in enumerate(FIGURES) if name in time.known)
+    known = (place for place, name in enumerate(FIGURES) if name in time.recorded)
     return next(known, _SAMPLES)
 
 
@@ -194,7 +194,7 @@ def _figures(time: HostTime, own: Array, total: Array | None, everything: Array)
     of_all = int(everything[basis])
 
     def known(values: Array, place: int) -> int | None:
-        return int(values[place]) if FIGURES[place] in time.known else None
+        return int(values[place]) if FIGURES[place] in time.recorded else None
 
     row: Row = {
         "clock": time.clock,
@@ -222,9 +222,9 @@ def _named(frame: Frame) -> Row:
 def _flat(time: HostTime, group: Callable[[Frame], str], by: str, least_ratio: float) -> Iterator[Row]:
     names = [group(frame) for frame in time.frames]
     tree, first = time.regrouped(names)
-    everything = tree.own.sum(axis=0)
+    everything = tree.self_values.sum(axis=0)
     total = tree.totals * outermost(tree)[:, None]
-    own, below = (added(tree.code, values, len(first)) for values in (tree.own, total))
+    own, below = (added(tree.code, values, len(first)) for values in (tree.self_values, total))
     basis = _basis(time)
     # If no stack has two frames, nothing shows what a function called.
     called = bool((tree.parent >= 0).any())
@@ -257,7 +257,7 @@ def _threads(time: HostTime, names: dict[tuple[int, int, int], Row]) -> Iterator
 
 def _tree(time: HostTime, least_ratio: float, *, first: int, upside_down: bool) -> Iterator[Row]:
     tree, frame_of = time.regrouped([_function(frame) for frame in time.frames])
-    everything = tree.own.sum(axis=0)
+    everything = tree.self_values.sum(axis=0)
     if upside_down:
         tree = from_below(tree)
     total = tree.totals
@@ -266,7 +266,7 @@ def _tree(time: HostTime, least_ratio: float, *, first: int, upside_down: bool) 
     rows, above = listed(kept[np.lexsort((kept, -total[kept, basis]))], tree.parent)
     depth = tree.depth[rows].tolist()
     for place, node in enumerate(rows.tolist()):
-        own = total[node] if upside_down else tree.own[node]
+        own = total[node] if upside_down else tree.self_values[node]
         yield (
             _named(time.frames[frame_of[tree.code[node]]])
             | _figures(time, own, None if upside_down else total[node], everything)

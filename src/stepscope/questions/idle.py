@@ -91,13 +91,13 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
     and measures from the end of the piece before: on overlapping work it sums negative gaps. It classifies gaps before
     unlinked work as kernel wait or other, and only examines single streams.
     """
-    from stepscope.analysis.recording import asked_times, every_step, groups, rank_batches
+    from stepscope.analysis.recording import every_step, groups, rank_batches, requested_windows
     from stepscope.analysis.steps.gaps import find_gaps, frames_in, host_activity, launched_work
 
     def rows(whole: Scope) -> Iterator[tuple[Row, Gap | None]]:
         for ranks in rank_batches(scope):
             host, device = host_activity(whole, ranks), launched_work(whole, ranks)
-            asked = asked_times(scope, whole, device, ranks)
+            asked = requested_windows(scope, whole, device, ranks)
             for key, work in device.items():
                 if asked is not None and key not in asked:
                     continue

@@ -50,11 +50,11 @@ def kernel_types(scope: Scope, by: str = "all") -> pa.Table:
     """
     from stepscope.analysis.device_share import types_together
     from stepscope.analysis.recording import every_step
-    from stepscope.analysis.windows import devices_looked_at
+    from stepscope.analysis.windows import device_windows
 
     sums: dict[tuple[Any, ...], dict[tuple[str, ...], int]] = {}
     with every_step(scope) as whole:
-        for one in devices_looked_at(scope, whole, each_step=by == "step"):
+        for one in device_windows(scope, whole, each_step=by == "step"):
             for types, times in types_together(one).items():
                 for step, ns in zip(one.numbers, times.tolist(), strict=True):
                     key = (*one.key, one.device, step)[: len(_FORMS[by])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.attribution import CALLED, LABELLED_WORK
+from stepscope.analysis.attribution import HOST_CALLS, LABELLED_WORK
 from stepscope.analysis.kernels.traits import BLOCK, ELIGIBLE, GRID, KERNELS, TRAITS
 from stepscope.base.units import count_text, time_text
 from stepscope.formats.evidence import DEVICE_WORK, LAUNCHED_WORK
@@ -60,7 +60,7 @@ _FORMS = {
         SELECT work.*, charged_to AS operator,
             nullif(split_part(frames, ';', 1), '') AS frame, nullif(frames, '') AS call_stack
         FROM ({LABELLED_WORK}) AS work
-        LEFT JOIN (SELECT rank, id, stack_id FROM ({CALLED}) WHERE stack_id IS NOT NULL) AS host
+        LEFT JOIN (SELECT rank, id, stack_id FROM ({HOST_CALLS}) WHERE stack_id IS NOT NULL) AS host
             ON (host.rank, host.id) = (work.rank, coalesce(work.operator_id, work.launch_id))
         LEFT JOIN call_stack
             ON (call_stack.rank, call_stack.span, call_stack.stack_id)
@@ -83,7 +83,7 @@ _FORMS = {
             ) AS compiled_graph
         FROM ({LABELLED_WORK}) AS work
         LEFT JOIN (
-            SELECT rank, id, span, thread, start_ns, kernel_source_id FROM ({CALLED})
+            SELECT rank, id, span, thread, start_ns, kernel_source_id FROM ({HOST_CALLS})
             WHERE kind IN ('operator', 'runtime')
         ) AS caller ON (caller.rank, caller.id) = (work.rank, coalesce(work.operator_id, work.launch_id))
         LEFT JOIN kernel_source

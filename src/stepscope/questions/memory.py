@@ -13,8 +13,8 @@ from stepscope.query.rows import answer_dicts, noted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.memory.asked import Asked
     from stepscope.analysis.memory.replay import Memory
+    from stepscope.analysis.memory.requested import RequestedMemory
     from stepscope.query.scope import Scope
 
 _PLACE = tuple(column.name for column in PLACE)
@@ -156,13 +156,13 @@ def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> pa.Tab
     With `--by step` a step's memory is that between its start and end on the host. `growth_bytes` compares the
     ends of steps: a training run that neither leaks nor fills a cache has 0 after its first steps.
     """
-    from stepscope.analysis.memory.asked import asked_memory
+    from stepscope.analysis.memory.requested import requested_memory
     from stepscope.analysis.recording import every_step
 
     if by == "pool":
         return scope.sql(_POOLS)
     with every_step(scope) as whole:
-        asked = list(asked_memory(scope, whole))
+        asked = list(requested_memory(scope, whole))
         if by in _PARTS:
             rows = [row for one in asked for row in _part_rows(one, by, at_ns)]
         elif by == "step":
@@ -181,14 +181,14 @@ def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> pa.Tab
     return noted(answer, "\n".join(filter(None, lines))) if rows else answer
 
 
-def _sizes(asked: list[Asked]) -> str:
+def _sizes(asked: list[RequestedMemory]) -> str:
     """Says how sizes are counted, if not as the allocator counts."""
     if all(one.memory.source != "memory-snapshot" for one in asked):
         return ""
     return "Sizes of a snapshot are those asked for, before the allocator rounds them up."
 
 
-def _from_0(asked: list[Asked]) -> str:
+def _from_0(asked: list[RequestedMemory]) -> str:
     """Names the memories whose totals are counted from the recording's start, because it does not contain them."""
     from_0 = [one.memory for one in asked if one.memory.counted and not one.memory.allocated[0]]
     of_host = any(memory.kind == "cpu" for memory in from_0)
@@ -202,7 +202,7 @@ def _from_0(asked: list[Asked]) -> str:
     )
 
 
-def _before(asked: list[Asked], at_ns: int | None) -> str:
+def _before(asked: list[RequestedMemory], at_ns: int | None) -> str:
     """Says how much of the unknown memory is from before the recording."""
     from stepscope.analysis.memory.categories import CATEGORIES, UNKNOWN
     from stepscope.analysis.memory.replay import BEFORE
@@ -213,8 +213,8 @@ def _before(asked: list[Asked], at_ns: int | None) -> str:
         alive = memory.alive(state)
         unknown = memory.category[alive] == CATEGORIES.index(UNKNOWN)
         older += int(memory.bytes[alive][unknown & (memory.taken[alive] < 0)].sum())
-        if memory.rest[state] and memory.rest_name(state) == BEFORE:
-            older += int(memory.rest[state])
+        if memory.unexplained[state] and memory.unexplained_name(state) == BEFORE:
+            older += int(memory.unexplained[state])
     if not older:
         return ""
     return (
@@ -223,7 +223,7 @@ def _before(asked: list[Asked], at_ns: int | None) -> str:
     )
 
 
-def _state(asked: Asked, at_ns: int | None) -> int:
+def _state(asked: RequestedMemory, at_ns: int | None) -> int:
     return asked.memory.peak(asked.states) if at_ns is None else asked.memory.state_at(at_ns)
 
 
@@ -233,7 +233,7 @@ def _moment(memory: Memory, state: int, at_ns: int | None = None) -> dict[str, A
     return {"at_ns": at_ns, "step": None if at_ns is None else memory.step_of(at_ns)}
 
 
-def _made(asked: Asked) -> Any:
+def _made(asked: RequestedMemory) -> Any:
     """The allocations made in the requested states except the first, which existed before."""
     import numpy as np
 
@@ -244,7 +244,9 @@ def _made(asked: Asked) -> Any:
     return np.flatnonzero(made)
 
 
-def _device_rows(scope: Scope, whole: Scope, asked: list[Asked], at_ns: int | None) -> Iterator[dict[str, Any]]:
+def _device_rows(
+    scope: Scope, whole: Scope, asked: list[RequestedMemory], at_ns: int | None
+) -> Iterator[dict[str, Any]]:
     from stepscope.analysis.memory.free_ranges import free_ranges
     from stepscope.analysis.memory.out_of_memory import failures
 
@@ -285,7 +287,7 @@ def _number_made(memory: Memory, made: Any) -> dict[str, int | None]:
     return {"made": len(made), "made_bytes": int(memory.bytes[made].sum())}
 
 
-def _part_rows(asked: Asked, by: str, at_ns: int | None) -> Iterator[dict[str, Any]]:
+def _part_rows(asked: RequestedMemory, by: str, at_ns: int | None) -> Iterator[dict[str, Any]]:
     import numpy as np
 
     from stepscope.analysis.memory.categories import CATEGORIES, UNKNOWN
@@ -301,7 +303,7 @@ def _part_rows(asked: Asked, by: str, at_ns: int | None) -> Iterator[dict[str, A
     numbers = np.where((named.number < 0) & (memory.taken < 0), len(named.words), named.number)
     words = [*named.words, BEFORE]
     total = int(memory.allocated[state])
-    rest = int(memory.rest[state])
+    rest = int(memory.unexplained[state])
     rows: dict[str | None, dict[str, Any]] = {}
     for number in np.unique(numbers[np.union1d(alive, made)]).tolist():
         name = None if number < 0 else words[number]
@@ -314,7 +316,7 @@ def _part_rows(asked: Asked, by: str, at_ns: int | None) -> Iterator[dict[str, A
             "made_bytes": int(memory.bytes[own].sum()),
         }
     if rest:
-        name = UNKNOWN if by == "category" else memory.rest_name(state)
+        name = UNKNOWN if by == "category" else memory.unexplained_name(state)
         made_here = {"made": 0, "made_bytes": 0} if memory.addressed else {}
         row = rows.setdefault(name, {by: name, "bytes": 0, **made_here})
         row["bytes"] += rest
@@ -323,7 +325,7 @@ def _part_rows(asked: Asked, by: str, at_ns: int | None) -> Iterator[dict[str, A
         yield shared | row | {"share_ratio": row["bytes"] / total if total else None}
 
 
-def _step_rows(asked: Asked) -> Iterator[dict[str, Any]]:
+def _step_rows(asked: RequestedMemory) -> Iterator[dict[str, Any]]:
     import numpy as np
 
     memory = asked.memory
@@ -350,7 +352,7 @@ def _step_rows(asked: Asked) -> Iterator[dict[str, Any]]:
         before = end
 
 
-def _failures(scope: Scope, asked: list[Asked]) -> list[dict[str, Any]]:
+def _failures(scope: Scope, asked: list[RequestedMemory]) -> list[dict[str, Any]]:
     from stepscope.analysis.memory.out_of_memory import failures
 
     return [one._asdict() for one in failures(scope, [one.memory for one in asked])]

@@ -12,7 +12,7 @@ from stepscope.query.rows import answer_dicts, noted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.memory.asked import Asked
+    from stepscope.analysis.memory.requested import RequestedMemory
     from stepscope.query.scope import Scope
 
 _PARTS = {
@@ -58,18 +58,18 @@ def memory_curve(scope: Scope, points: int = 400) -> pa.Table:
     For a page: a row holds until the next of the same rank, span, kind and device, so that the curve is a
     staircase. The first row of a device is the memory from before its first event.
     """
-    from stepscope.analysis.memory.asked import asked_memory
+    from stepscope.analysis.memory.requested import requested_memory
     from stepscope.analysis.recording import every_step
 
     with every_step(scope) as whole:
-        rows = [row for one in asked_memory(scope, whole) for row in _rows(one, points)]
+        rows = [row for one in requested_memory(scope, whole) for row in _rows(one, points)]
     answer = answer_dicts(_COLUMNS, rows)
     thinned = sum(row["events"] for row in rows) > len(rows)
     note = "Thinned out: of each stretch of time the first, lowest, highest and last moment."
     return noted(answer, note) if thinned else answer
 
 
-def _rows(asked: Asked, points: int) -> Iterator[dict[str, Any]]:
+def _rows(asked: RequestedMemory, points: int) -> Iterator[dict[str, Any]]:
     import numpy as np
 
     from stepscope.analysis.memory.categories import CATEGORIES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepscope.analysis.attribution import CALLED, LABELLED_WORK, REPLAYED_CALLS
+from stepscope.analysis.attribution import HOST_CALLS, LABELLED_WORK, REPLAYED_CALLS
 from stepscope.analysis.kernels.traits import TRAITS
 from stepscope.analysis.operators.recursion import inner_calls
 from stepscope.query.declare import Column, by_form, question
@@ -41,7 +41,7 @@ _IN_GRAPHS = f"""
 """
 _WITH_GRAPHS = "UNION ALL BY NAME FROM called_in_graphs UNION ALL BY NAME FROM in_graphs"
 """Replays of captured calls by CUDA graphs, and their rows beside the others."""
-_INPUTS = f"SELECT rank, id AS operator_id, input_id, stack_id FROM ({CALLED}) WHERE {_CALLS}"
+_INPUTS = f"SELECT rank, id AS operator_id, input_id, stack_id FROM ({HOST_CALLS}) WHERE {_CALLS}"
 
 
 class _Form(NamedTuple):
@@ -191,7 +191,7 @@ def operators(scope: Scope, by: str = "name") -> pa.Table:
     form = _FORMS[by]
     # Without captures their tables are left out: planning a query over them takes longer than the answer.
     captured = not scope.has_none("captured_event")
-    calls = f"({CALLED.format(host='host_event')})" if captured else "host_event"
+    calls = f"({HOST_CALLS.format(host='host_event')})" if captured else "host_event"
     names = scope.sql(f"SELECT DISTINCT name FROM {calls} WHERE {_CALLS}").column("name")
     params: dict[str, Any] = kernel_traits(scope)
     params["able"] = [name for name in names.to_pylist() if can_use_tensor_cores(name)]

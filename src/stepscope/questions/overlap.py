@@ -81,11 +81,11 @@ def overlap(scope: Scope, by: str = "device") -> pa.Table:
         return _kernels(scope)
     from stepscope.analysis.device_share import share_device
     from stepscope.analysis.recording import every_step
-    from stepscope.analysis.windows import devices_looked_at
+    from stepscope.analysis.windows import device_windows
 
     rows: list[dict[str, Any]] = []
     with every_step(scope) as whole:
-        for one in devices_looked_at(scope, whole, each_step=by == "step"):
+        for one in device_windows(scope, whole, each_step=by == "step"):
             share = share_device(one.work, one.start, one.end)
             times = (share.communication_ns, share.exposed_communication_ns, share.computation_ns)
             if by != "step":

@@ -14,7 +14,7 @@ from stepscope.query.declare import Column, question
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from stepscope.analysis.operators.charging import Charges, KeptWork
+    from stepscope.analysis.operators.charging import Charges, WorkInPart
     from stepscope.analysis.operators.prof_origin import Origins
     from stepscope.analysis.recording import Array
     from stepscope.costs import Row
@@ -106,17 +106,17 @@ def prof(scope: Scope) -> pa.Table:
     """
     import pyarrow as pa
 
-    from stepscope.analysis.operators.charging import kept_work
+    from stepscope.analysis.operators.charging import work_in_part
     from stepscope.analysis.recording import every_event
 
     with every_event(scope) as everything:
-        tables = [_of_rank(everything, rank, kept_work(scope, rank)) for rank in scope.ranks]
+        tables = [_of_rank(everything, rank, work_in_part(scope, rank)) for rank in scope.ranks]
     whole = pa.concat_tables(tables)
     numbers = pa.array(range(1, whole.num_rows + 1), pa.int64())
     return whole.append_column("idx", numbers)
 
 
-def _of_rank(scope: Scope, rank: int, kept: KeptWork | None) -> pa.Table:
+def _of_rank(scope: Scope, rank: int, kept: WorkInPart | None) -> pa.Table:
     import numpy as np
     import pyarrow as pa
 

@@ -279,7 +279,7 @@ def _damage(sources: list[Row]) -> str:
 def _step_time(facts: Facts) -> Iterator[Row]:
     import numpy as np
 
-    from stepscope.analysis.job.phase_times import beside_trace
+    from stepscope.analysis.job.phase_times import has_untraced_phases
 
     times = facts.times
     if facts.phases_alone is not None:
@@ -297,7 +297,7 @@ def _step_time(facts: Facts) -> Iterator[Row]:
         by_time = sorted(times.mean_of_rank.items(), key=lambda pair: (pair[1], pair[0]))
         for item, (rank, mean) in (("fastest rank", by_time[0]), ("slowest rank", by_time[-1])):
             yield {"item": item, "rank": rank, "time_ns": round(mean)}
-    if facts.phases is not None and facts.phases.step_ns and beside_trace(facts.scope):
+    if facts.phases is not None and facts.phases.step_ns and has_untraced_phases(facts.scope):
         count, untraced_ns = facts.phases.total("steps"), facts.phases.step_ns
         yield {
             "item": "not traced",
@@ -344,13 +344,13 @@ def _device(times: Times) -> Iterator[Row]:
     if not times.device:
         return
     names = ("GPU utilisation", "est. SM efficiency", "est. achieved occupancy")
-    for item, ratio in zip(names, times.whole_use(), strict=True):
+    for item, ratio in zip(names, times.overall_use(), strict=True):
         yield {"item": item, "share_ratio": ratio}
     if len(times.use_of_rank) > 1:
         by_use = sorted(times.use_of_rank.items(), key=lambda pair: (pair[1], pair[0]))
         for item, (rank, use) in (("lowest utilisation", by_use[0]), ("highest utilisation", by_use[-1])):
             yield {"item": item, "rank": rank, "share_ratio": use}
-    if times.whole_use()[0] is None:
+    if times.overall_use()[0] is None:
         return  # the durations of kernels were not recorded, nor was any part of this split
     span = times.device["span_ns"]
     for item in ("computation", "exposed_communication", "exposed_copy", "idle"):

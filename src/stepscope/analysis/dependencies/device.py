@@ -303,7 +303,7 @@ def add_streams(
     gap = start[follows] - end[follows - 1]
     early = np.full(len(start), NEVER, np.int64)
     early[linked] = launch + latency
-    waiters, released_by = waits.event_waits
+    waiters, signalled_by = waits.event_waits
     unhindered = ~np.isin(follows, waiters) & (early[follows] < end[follows - 1])
     usual_gap = _median(gap[unhindered & (gap >= 0) & (gap < KERNEL_WAIT_NS)])
 
@@ -314,7 +314,7 @@ def add_streams(
 
     builder.edges(EdgeKind.LAUNCH, threads.start[call], work[linked], np.minimum(latency, start[linked] - launch))
     after(EdgeKind.STREAM, follows - 1, work[follows], np.minimum(gap, usual_gap))
-    after(EdgeKind.EVENT_WAIT, released_by, work[waiters], np.minimum(start[waiters] - end[released_by], usual_gap))
+    after(EdgeKind.EVENT_WAIT, signalled_by, work[waiters], np.minimum(start[waiters] - end[signalled_by], usual_gap))
     waiting, source = waits.returned
     back = calls["end_ns"][waiting] - end[source]
     blocked = end[source] > calls["start_ns"][waiting]
@@ -324,7 +324,7 @@ def add_streams(
     builder.edges(EdgeKind.QUEUE, work[first], threads.end[later], 0)
     explained = early.copy()
     explained[follows] = np.maximum(early[follows], end[follows - 1] + np.minimum(gap, usual_gap))
-    np.maximum.at(explained, waiters, end[released_by] + np.minimum(start[waiters] - end[released_by], usual_gap))
+    np.maximum.at(explained, waiters, end[signalled_by] + np.minimum(start[waiters] - end[signalled_by], usual_gap))
     source, likely = _likely(events, explained)
     after(EdgeKind.INFERRED_WAIT, source, work[likely], start[likely] - end[source])
 

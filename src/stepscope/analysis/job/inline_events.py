@@ -16,8 +16,8 @@ from stepscope.analysis.weighted import quantile, ranked
 from stepscope.base.statistics import STABLE_BELOW
 
 _EVENT = "rank, span, kind, device, stream, label, occurrence"
-_KEPT = "NOT averaged"
-_ALIKE = f"sum(stands_for) FILTER ({_KEPT}) ** 2 / sum(stands_for ** 2) FILTER ({_KEPT})"
+_STORED = "NOT averaged"
+_EFFECTIVE_SIZE = f"sum(stands_for) FILTER ({_STORED}) ** 2 / sum(stands_for ** 2) FILTER ({_STORED})"
 _BY_START = "start_offset_ns"
 
 MEASURED = f"""
@@ -37,23 +37,23 @@ MEASURED = f"""
             {_EVENT},
             min(start_index) AS start_index, min(end_index) AS end_index,
             coalesce(
-                max(measurements), nullif(count(*) FILTER ({_KEPT}), 0)
+                max(measurements), nullif(count(*) FILTER ({_STORED}), 0)
             ) AS n,
             -- Kish's effective number of equally weighted measurements, over those that were kept.
-            n * ({_ALIKE}) / count(*) FILTER ({_KEPT}) AS alike,
+            n * ({_EFFECTIVE_SIZE}) / count(*) FILTER ({_STORED}) AS alike,
             coalesce(avg(dur_ns) FILTER (averaged), avg(middle_ns)) AS mean_ns,
-            {quantile(0.5, of=_KEPT)} AS median_ns,
+            {quantile(0.5, of=_STORED)} AS median_ns,
             coalesce(
                 max(std_ns),
-                sqrt(sum(stands_for * (each_ns - middle_ns) ** 2) FILTER ({_KEPT})
-                    / sum(stands_for) FILTER ({_KEPT}) / nullif(1 - 1 / ({_ALIKE}), 0))
+                sqrt(sum(stands_for * (each_ns - middle_ns) ** 2) FILTER ({_STORED})
+                    / sum(stands_for) FILTER ({_STORED}) / nullif(1 - 1 / ({_EFFECTIVE_SIZE}), 0))
             ) AS std_ns,
-            {quantile(0.05, of=_KEPT)} AS p5_ns,
-            {quantile(0.95, of=_KEPT)} AS p95_ns,
+            {quantile(0.05, of=_STORED)} AS p5_ns,
+            {quantile(0.95, of=_STORED)} AS p95_ns,
             coalesce(
-                {quantile(0.5, _BY_START, f"{_KEPT} AND {_BY_START} IS NOT NULL")}, median({_BY_START})
+                {quantile(0.5, _BY_START, f"{_STORED} AND {_BY_START} IS NOT NULL")}, median({_BY_START})
             ) AS start_offset_ns,
-            min(start_offset_ns) FILTER ({_KEPT}) AS earliest_ns,
+            min(start_offset_ns) FILTER ({_STORED}) AS earliest_ns,
             min(clock) AS clock
         FROM placed
         GROUP BY ALL

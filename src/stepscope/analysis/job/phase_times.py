@@ -87,13 +87,13 @@ def times_of(scope: Scope) -> str:
     """
 
 
-def beside_trace(scope: Scope) -> bool:
+def has_untraced_phases(scope: Scope) -> bool:
     """Whether there are steps with a trace, and phases of steps without one."""
-    found = scope.value(
+    exists = scope.value(
         "SELECT EXISTS (SELECT 1 FROM step WHERE rule <> 'whole recording')"
         " AND EXISTS (SELECT 1 FROM phase ANTI JOIN step USING (rank, span))"
     )
-    return bool(found)
+    return bool(exists)
 
 
 def order(column: str) -> str:
@@ -115,15 +115,15 @@ def by_steps(window: str) -> str:
         window: the expression by which steps are grouped: `step`, or a window's number. The mean step of a window
             covers all its steps.
     """
-    whole = _mean_of("step", *(() if window == EACH_STEP else (TOGETHER,)))
+    step_ns = _mean_of("step", *(() if window == EACH_STEP else (TOGETHER,)))
     # Timed steps longer than the window's mean step would make the parts exceed it.
-    of_all = f"least(1, {whole} / nullif({_mean_of('step')}, 0))"
+    of_all = f"least(1, {step_ns} / nullif({_mean_of('step')}, 0))"
     parts = ", ".join(f"round({_mean_of(name)} * {of_all})::BIGINT AS {name}_ns" for name in PHASES)
     return f"""
         SELECT
             rank, min(step) AS step,
-            round({whole})::BIGINT AS total_ns, {parts},
-            {whole} / nullif(any_value(median_ns), 0) AS over_median_ratio,
+            round({step_ns})::BIGINT AS total_ns, {parts},
+            {step_ns} / nullif(any_value(median_ns), 0) AS over_median_ratio,
             max(memory_bytes) AS memory_bytes, max(peak_bytes) AS peak_bytes,
             max(reserved_bytes) AS reserved_bytes, span
         FROM (SELECT *, {window} AS shown FROM phase_step) JOIN (

@@ -37,36 +37,36 @@ def residual_places(scope: Scope) -> list[Place]:
     places: Counter[str] = Counter()
     for row in scope.sql(_STACKS).to_pylist():
         places[_place(row["frames"].split(";"))] += row["samples"]
-    return [Place(*one) for one in sorted(places.items(), key=lambda pair: (-pair[1], pair[0]))]
+    return [Place(*pair_of) for pair_of in sorted(places.items(), key=lambda pair: (-pair[1], pair[0]))]
 
 
 def _place(frames: list[str]) -> str:
     """The innermost frame of the program's own code, and the function of other code that it called; or the part of a
     framework's step that contains it, such as a callback's hook: the line that called the framework is no help.
     """
-    own = next((at for at, text in enumerate(frames) if _is_own(text)), None)
+    innermost = next((at for at, text in enumerate(frames) if _is_script_frame(text)), None)
     loop = next((at for at, text in enumerate(frames) if runs_steps(text)), None)
-    if loop and (own is None or loop < own):
+    if loop and (innermost is None or loop < innermost):
         return _step_part(frames[:loop])
-    if own is None:
+    if innermost is None:
         return parsed(frames[0]).function
-    frame = parsed(frames[own])
+    frame = parsed(frames[innermost])
     line = "" if frame.line is None else f":{frame.line}"
-    return f"{frame.function} ({frame.file}{line}){_called(frames[:own])}"
+    return f"{frame.function} ({frame.file}{line}){_callee_text(frames[:innermost])}"
 
 
-def _is_own(text: str) -> bool:
+def _is_script_frame(text: str) -> bool:
     return is_program_frame(text) and not is_framework_frame(text)
 
 
 def _step_part(frames: list[str]) -> str:
     """The function that a framework's loop called, and its file."""
-    known = [parsed(text) for text in reversed(frames)]
-    part = next((one for one in known if "<locals>" not in one.function), known[0])
+    parsed_frames = [parsed(text) for text in reversed(frames)]
+    part = next((frame for frame in parsed_frames if "<locals>" not in frame.function), parsed_frames[0])
     return part.function if part.file is None else f"{part.function} ({part.file})"
 
 
-def _called(frames: list[str]) -> str:
+def _callee_text(frames: list[str]) -> str:
     """The function that the program called there, without the wrappers of decorators."""
     names = [parsed(text).function for text in reversed(frames)]
     name = next((name for name in names if "<locals>" not in name), *names[:1] or [""])

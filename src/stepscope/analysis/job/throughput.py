@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from stepscope.analysis.counted import COUNTED_STEPS
-from stepscope.analysis.job.phase_times import TOGETHER, beside_trace
+from stepscope.analysis.job.phase_times import TOGETHER, has_untraced_phases
 from stepscope.base.statistics import is_informative, student_t
 from stepscope.base.units import count_text
 from stepscope.query.scope import Scope
@@ -107,38 +107,38 @@ def _rate(row: dict[str, Any]) -> Rate:
 
 def together(of_ranks: Iterable[Rate]) -> list[Rate]:
     """The sum over ranks, by name. Ranks wait for one another: their intervals add up."""
-    found = []
+    totals = []
     ordered = sorted(of_ranks, key=lambda rate: rate.name)
     for name, several in groupby(ordered, lambda rate: rate.name):
-        own = list(several)
-        halves = [rate.half_per_second for rate in own]
-        found.append(
+        of_name = list(several)
+        halves = [rate.half_per_second for rate in of_name]
+        totals.append(
             Rate(
                 name,
-                tuple(rank for rate in own for rank in rate.ranks),
-                sum(rate.steps for rate in own),
-                sum(rate.per_step for rate in own),
-                sum(rate.step_ns for rate in own) / len(own),
-                sum(rate.per_second for rate in own),
+                tuple(rank for rate in of_name for rank in rate.ranks),
+                sum(rate.steps for rate in of_name),
+                sum(rate.per_step for rate in of_name),
+                sum(rate.step_ns for rate in of_name) / len(of_name),
+                sum(rate.per_second for rate in of_name),
                 None if None in halves else sum(half for half in halves if half is not None),
-                any(rate.traced for rate in own),
+                any(rate.traced for rate in of_name),
             )
         )
-    return found
+    return totals
 
 
 def throughput_words(scope: Scope) -> str:
     """Describes the throughput of all ranks in scope in a sentence; empty if no numbers were reported."""
-    with without_ranks(scope, damaged_ranks(scope)) as own:
-        found = together(rates(own))
-    if not found:
+    with without_ranks(scope, damaged_ranks(scope)) as scope_of_valid:
+        totals = together(rates(scope_of_valid))
+    if not totals:
         return ""
-    told = [_rate_words(rate) for rate in found]
-    ranks = max(len(rate.ranks) for rate in found)
+    texts = [_rate_words(rate) for rate in totals]
+    ranks = max(len(rate.ranks) for rate in totals)
     whose = "" if ranks == 1 else f" of {ranks} ranks together"
-    if beside_trace(scope):
-        whose += ", traced" if any(rate.traced for rate in found) else ", not traced"
-    return f"Throughput{whose}: {', '.join(told)}."
+    if has_untraced_phases(scope):
+        whose += ", traced" if any(rate.traced for rate in totals) else ", not traced"
+    return f"Throughput{whose}: {', '.join(texts)}."
 
 
 def rate_text(rate: Rate) -> str:

@@ -76,12 +76,12 @@ def _measurements(scope: Scope) -> tuple[Measurement, ...]:
         FROM measured_kernel ORDER BY rank, span, measured
         """
     )
-    found = [
+    launches_of = [
         Measurement(*row) for row in zip(*(launches.column(n).to_pylist() for n in launches.column_names), strict=True)
     ]
-    if not found:
+    if not launches_of:
         return ()
-    place = {(one.rank, one.span, one.number): one for one in found}
+    place = {(launch.rank, launch.span, launch.number): launch for launch in launches_of}
     rows = scope.sql(
         """
         SELECT rank, span, measured, kind, metric, value, unit
@@ -91,27 +91,27 @@ def _measurements(scope: Scope) -> tuple[Measurement, ...]:
     read: dict[tuple[int, int, int], dict[str, dict[str, float]]] = {}
     columns = (rows.column(name).to_pylist() for name in rows.column_names)
     for rank, span, measured, kind, metric, value, unit in zip(*columns, strict=True):
-        told = KINDS.get(kind)
-        if told is not None:
-            scaled = value * told.level if unit is None and metric in told.nvprof else value
+        declared = KINDS.get(kind)
+        if declared is not None:
+            scaled = value * declared.level if unit is None and metric in declared.nvprof else value
             read.setdefault((rank, span, measured), {}).setdefault(kind, {})[metric] = scaled
     for key, kinds in read.items():
-        one = place[key]
+        launch = place[key]
         for kind, metrics in kinds.items():
             if kind.startswith("tensor_operations"):
-                told_of_paths = tensor_operations(metrics)
-                if told_of_paths is not None:
-                    one.values[kind], one.named[kind] = told_of_paths, ", ".join(metrics)
+                path_operations = tensor_operations(metrics)
+                if path_operations is not None:
+                    launch.values[kind], launch.named[kind] = path_operations, ", ".join(metrics)
             elif KINDS[kind].parts:
-                one.values[kind], one.named[kind] = sum(metrics.values()), ", ".join(metrics)
+                launch.values[kind], launch.named[kind] = sum(metrics.values()), ", ".join(metrics)
             else:
                 order = (*KINDS[kind].ncu, *KINDS[kind].nvprof)
                 preferred = [metric for metric in order if metric in metrics]
                 metric = (preferred or list(metrics))[0]
-                one.values[kind], one.named[kind] = metrics[metric], metric
-    for one in found:
-        one.values.update(derived(one.values, one.dur_ns))
-    return tuple(found)
+                launch.values[kind], launch.named[kind] = metrics[metric], metric
+    for launch in launches_of:
+        launch.values.update(derived(launch.values, launch.dur_ns))
+    return tuple(launches_of)
 
 
 def derived(values: Mapping[str, float], dur_ns: int | None = None) -> dict[str, float]:
@@ -126,21 +126,21 @@ def derived(values: Mapping[str, float], dur_ns: int | None = None) -> dict[str,
         each if its parts were measured. `flops` includes `tensor_operations`; a kernel that used tensor cores
         without these being counted has no `flops`: no other counter includes them.
     """
-    told = dict(values)
-    made: dict[str, float] = {}
-    seconds = told.get("duration", dur_ns)
+    known_values = dict(values)
+    added: dict[str, float] = {}
+    seconds = known_values.get("duration", dur_ns)
     seconds = seconds / 1e9 if seconds else None
 
     def add(name: str, value: float | None) -> None:
-        if value is not None and name not in told:
-            made[name] = told[name] = value
+        if value is not None and name not in known_values:
+            added[name] = known_values[name] = value
 
     def of(*names: str) -> list[float] | None:
-        found = [told[name] for name in names if name in told]
-        return found if len(found) == len(names) else None
+        present = [known_values[name] for name in names if name in known_values]
+        return present if len(present) == len(names) else None
 
     def rate(name: str) -> float | None:
-        return told[name] * seconds if name in told and seconds else None
+        return known_values[name] * seconds if name in known_values and seconds else None
 
     for level in ("dram", "l2", "l1"):
         both = of(f"{level}_read_bytes", f"{level}_write_bytes")
@@ -152,35 +152,37 @@ def derived(values: Mapping[str, float], dur_ns: int | None = None) -> dict[str,
             else sum(sectors) * SECTOR_BYTES if sectors
             else rate(f"{level}_bytes_per_s") or (sum(flows) * seconds if flows and seconds else None),
         )  # fmt: skip
-    clock = told.get("scheduler_hz")
+    clock = known_values.get("scheduler_hz")
     cycles = clock * seconds if clock and seconds else None
     for bits in (16, 32, 64):
-        names = [f"fp{bits}_{one}" for one in ("add", "mul", "fma")]
+        names = [f"fp{bits}_{part}" for part in ("add", "mul", "fma")]
         parts = of(*names)
         per_cycle = of(*(f"{name}_per_cycle" for name in names))
         if parts is None and per_cycle and cycles:
-            parts = [one * cycles for one in per_cycle]
+            parts = [part * cycles for part in per_cycle]
         if parts:
             add(f"fp{bits}_operations", parts[0] + parts[1] + 2 * parts[2])
-    if "tensor_operations_per_cycle" in told and cycles:
-        add("tensor_operations", told["tensor_operations_per_cycle"] * cycles)
-    counted = [told[name] for name in _OPERATIONS if name in told]
-    if told.get("tensor_operations") or ("fp32_operations" in told and not uses_tensor_cores(told)):
+    if "tensor_operations_per_cycle" in known_values and cycles:
+        add("tensor_operations", known_values["tensor_operations_per_cycle"] * cycles)
+    counted = [known_values[name] for name in _OPERATIONS if name in known_values]
+    if known_values.get("tensor_operations") or (
+        "fp32_operations" in known_values and not uses_tensor_cores(known_values)
+    ):
         add("flops", sum(counted))
-    if "scheduler_ipc" in told:
-        add("ipc", told["scheduler_ipc"] * _SCHEDULERS)
+    if "scheduler_ipc" in known_values:
+        add("ipc", known_values["scheduler_ipc"] * _SCHEDULERS)
     hits = of("global_hits", "gld_transactions", "gst_transactions")
     if hits:
-        touched = hits[1] + hits[2] + told.get("global_sectors", 0)
+        touched = hits[1] + hits[2] + known_values.get("global_sectors", 0)
         add("global_hit_rate", 100 * hits[0] / touched if touched else None)
     local = of("local_hits", "local_sectors")
     if local:
         add("local_hit_rate", 100 * local[0] / local[1] if local[1] else None)
-    add("shared_conflict_ratio", _conflicts(told))
+    add("shared_conflict_ratio", _conflicts(known_values))
     ideal = of("global_l2_sectors", "global_l2_sectors_ideal")
     if ideal and ideal[0]:
         add("excess_sector_ratio", max(0.0, 1 - ideal[1] / ideal[0]))
-    return made
+    return added
 
 
 DERIVED = {
@@ -203,8 +205,10 @@ def _conflicts(values: Mapping[str, float]) -> float | None:
     if counted and ideal is not None:
         return max(0.0, 1 - ideal / counted)
     passes = values.get("shared_load_transactions", 0) + values.get("shared_store_transactions", 0)
-    told = [values[f"shared_{one}_conflicts"] for one in ("load", "store") if f"shared_{one}_conflicts" in values]
-    return min(1.0, sum(told) / passes) if told and passes else None
+    conflicts = [
+        values[f"shared_{access}_conflicts"] for access in ("load", "store") if f"shared_{access}_conflicts" in values
+    ]
+    return min(1.0, sum(conflicts) / passes) if conflicts and passes else None
 
 
 def occupancy_limit(values: Mapping[str, float]) -> str | None:
@@ -213,8 +217,8 @@ def occupancy_limit(values: Mapping[str, float]) -> str | None:
     limits = {name: values[f"occupancy_limit_{name}"] for name in LIMITS if f"occupancy_limit_{name}" in values}
     if not limits or values.get("theoretical_occupancy", 0) >= 100:
         return None
-    least = min(limits.values())
-    return ", ".join(LIMITS[name] for name, value in limits.items() if value == least)
+    lowest = min(limits.values())
+    return ", ".join(LIMITS[name] for name, value in limits.items() if value == lowest)
 
 
 def verdict(values: Mapping[str, float]) -> str | None:
@@ -236,10 +240,10 @@ SOL = {"compute": "compute_throughput", "L1": "l1_throughput", "L2": "l2_through
 
 def limiter(values: Mapping[str, float]) -> tuple[str, float] | None:
     """The part of the device that is closest to its peak, and how close (%)."""
-    known = {name: values[kind] for name, kind in SOL.items() if kind in values}
-    if not known.keys() - {"compute"} and "memory_throughput" in values:
-        known["memory"] = values["memory_throughput"]
-    return max(known.items(), key=lambda one: one[1]) if known else None
+    shares = {name: values[kind] for name, kind in SOL.items() if kind in values}
+    if not shares.keys() - {"compute"} and "memory_throughput" in values:
+        shares["memory"] = values["memory_throughput"]
+    return max(shares.items(), key=lambda pair: pair[1]) if shares else None
 
 
 def weighted_means(weighted: Iterable[tuple[Mapping[str, float], float]]) -> dict[str, float]:

@@ -57,7 +57,7 @@ class MeasuredKernel:
     @property
     def launches(self) -> int:
         """The number of measured launches."""
-        return sum(one.launches for one in self.measured)
+        return sum(launch.launches for launch in self.measured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,37 +86,37 @@ class Joined:
     @property
     def missing(self) -> tuple[MeasuredKernel, ...]:
         """Measured kernels that did not run in the recording."""
-        return tuple(one for one in self.kernels if one.rule is None)
+        return tuple(kernel for kernel in self.kernels if kernel.rule is None)
 
     def figure(self, kind: str) -> Array:
         """A value of each joined kernel of the recording; NaN if it was not measured."""
         nan = float("nan")
-        of_kernel = np.array([one.values.get(kind, nan) for one in self.kernels] or [nan])
-        of_launch = np.array([one.values.get(kind, nan) for one in self.measurements] or [nan])
+        of_kernel = np.array([item.values.get(kind, nan) for item in self.kernels] or [nan])
+        of_launch = np.array([item.values.get(kind, nan) for item in self.measurements] or [nan])
         return np.where(self.measurement >= 0, of_launch[self.measurement], of_kernel[self.kernel])
 
     def describe(self) -> str:
         """Describes for people what was joined and what was not; empty if nothing was measured."""
         if not self.kernels:
             return ""
-        launches = sum(one.launches for one in self.kernels)
-        tools = Counter(m.tool for one in self.kernels for m in one.measured)
-        said = f"{_some(launches, 'launch')} of {_some(len(self.kernels), 'kernel')} measured by {', '.join(sorted(tools))}"
+        launches = sum(kernel.launches for kernel in self.kernels)
+        tools = Counter(m.tool for kernel in self.kernels for m in kernel.measured)
+        text = f"{_some(launches, 'launch')} of {_some(len(self.kernels), 'kernel')} measured by {', '.join(sorted(tools))}"
         if not self.ran:
-            return f"{said}; the recording has no kernels to join them to."
-        rules = Counter(one.rule for one in self.kernels if one.rule)
+            return f"{text}; the recording has no kernels to join them to."
+        rules = Counter(kernel.rule for kernel in self.kernels if kernel.rule)
         how = ", ".join(f"{count} by {rule}" for rule, count in rules.most_common())
-        joined_ns = sum(one.device_ns or 0 for one in self.kernels if one.rule)
+        joined_ns = sum(kernel.device_ns or 0 for kernel in self.kernels if kernel.rule)
         lines = [
-            f"{said}. Joined to {count_text(len(self.id))} of {count_text(self.ran)} kernels of the recording "
+            f"{text}. Joined to {count_text(len(self.id))} of {count_text(self.ran)} kernels of the recording "
             f"({ratio_text(joined_ns / self.ran_ns if self.ran_ns else 0)} of their time)"
             + (f": {how}." if how else ".")
         ]
         if self.missing:
-            names = ", ".join(sorted({one.name for one in self.missing})[:3])
+            names = ", ".join(sorted({kernel.name for kernel in self.missing})[:3])
             more = len(self.missing) - 3
             lines.append(
-                f"Measured and not in the recording: {_some(sum(one.launches for one in self.missing), 'launch')} "
+                f"Measured and not in the recording: {_some(sum(kernel.launches for kernel in self.missing), 'launch')} "
                 f"({names}{f', and {more} more' if more > 0 else ''})."
             )
         return " ".join(lines)
@@ -133,8 +133,8 @@ def _some(count: int, word: str) -> str:
 
 def joined_note(scope: Scope) -> str:
     """Describes for people what was joined in all steps of a scope; empty if nothing was measured."""
-    with every_step(scope) as whole:
-        return joined_kernels(whole).describe()
+    with every_step(scope) as all_steps:
+        return joined_kernels(all_steps).describe()
 
 
 @dataclass(slots=True)
@@ -149,13 +149,13 @@ class _Class:
     blocks: int
     threads: int
 
-    def fits(self, one: Measurement) -> bool:
+    def fits(self, launch: Measurement) -> bool:
         """Whether a measured launch has this shape, as far as it was measured."""
         return (
-            one.grid in (None, self.grid)
-            and one.block in (None, self.block)
-            and one.blocks in (None, self.blocks)
-            and one.threads in (None, self.threads)
+            launch.grid in (None, self.grid)
+            and launch.block in (None, self.block)
+            and launch.blocks in (None, self.blocks)
+            and launch.threads in (None, self.threads)
         )
 
 
@@ -172,32 +172,32 @@ def _join(scope: Scope, measurements: tuple[Measurement, ...]) -> Joined:
     totals = scope.sql(
         "SELECT count(*) AS n, coalesce(sum(dur_ns), 0)::BIGINT AS ns FROM device_event WHERE kind = 'computation'"
     ).to_pylist()[0]
-    events = {(one.rank, one.event): at for at, one in enumerate(measurements) if one.event is not None}
+    events = {(launch.rank, launch.event): at for at, launch in enumerate(measurements) if launch.event is not None}
     classes = _classes(scope)
-    found = _assigned(measurements, classes)
-    rows = _launched(scope, [classes[number] for number in sorted(set(found.values()))])
+    class_of = _assigned(measurements, classes)
+    rows = _launched(scope, [classes[number] for number in sorted(set(class_of.values()))])
     groups: dict[Any, list[int]] = {}
-    for at, one in enumerate(measurements):
-        number = found.get(at)
+    for at, launch in enumerate(measurements):
+        number = class_of.get(at)
         of = (
             ("ran", number)
             if number is not None
-            else ("measured", one.rank, one.name, one.grid, one.blocks, one.block, one.threads)
+            else ("measured", launch.rank, launch.name, launch.grid, launch.blocks, launch.block, launch.threads)
         )
         groups.setdefault(of, []).append(at)
     kernels: list[MeasuredKernel] = []
     parts: list[tuple[Array, Array, Array]] = []
-    for of, own in groups.items():
-        measured = tuple(measurements[at] for at in own)
+    for of, launches in groups.items():
+        measured = tuple(measurements[at] for at in launches)
         if of[0] == "measured":
-            kernels.append(_alone(measured))
+            kernels.append(_unmatched_kernel(measured))
             parts.append((none, none, none))
             continue
-        one = classes[of[1]]
-        table = rows[one.rank, one.name, one.grid, one.block]
-        chosen, rule = _told(table, np.array(own), measurements, events)
-        kernels.append(_of_recording(one, measured, table, chosen, rule, measurements))
-        parts.append((np.full(len(chosen), one.rank, np.int64), table["id"], chosen))
+        launch = classes[of[1]]
+        table = rows[launch.rank, launch.name, launch.grid, launch.block]
+        chosen, rule = _match_launches(table, np.array(launches), measurements, events)
+        kernels.append(_of_recording(launch, measured, table, chosen, rule, measurements))
+        parts.append((np.full(len(chosen), launch.rank, np.int64), table["id"], chosen))
     order = sorted(
         range(len(kernels)), key=lambda at: (kernels[at].rule is None, -(kernels[at].device_ns or 0), kernels[at].name)
     )
@@ -238,14 +238,14 @@ def _assigned(measurements: Sequence[Measurement], classes: Sequence[_Class]) ->
     without numbers, and, if the tool gives no template arguments at all, the function's own name.
     """
     by_level: list[dict[Any, list[int]]] = [{} for _ in range(_LEVELS)]
-    for number, known in enumerate(classes):
-        for table, level in zip(by_level, _levels(known.key), strict=True):
+    for number, kernel_class in enumerate(classes):
+        for table, level in zip(by_level, _levels(kernel_class.key), strict=True):
             table.setdefault(level, []).append(number)
-    with_kernels = {one.rank for one in classes}
-    keys = {name: kernel_key(name) for name in {one.name for one in measurements}}
-    found: dict[int, int] = {}
-    for at, one in enumerate(measurements):
-        key = keys[one.name]
+    with_kernels = {launch.rank for launch in classes}
+    keys = {name: kernel_key(name) for name in {launch.name for launch in measurements}}
+    class_of: dict[int, int] = {}
+    for at, launch in enumerate(measurements):
+        key = keys[launch.name]
         for depth, (table, level) in enumerate(zip(by_level, _levels(key), strict=True)):
             if depth == _LEVELS - 1 and key[1]:
                 break
@@ -253,15 +253,16 @@ def _assigned(measurements: Sequence[Measurement], classes: Sequence[_Class]) ->
                 number
                 for number in table.get(level, ())
                 # A launch on a rank without kernels may belong to any other rank.
-                if (classes[number].rank == one.rank or one.rank not in with_kernels) and classes[number].fits(one)
+                if (classes[number].rank == launch.rank or launch.rank not in with_kernels)
+                and classes[number].fits(launch)
             ]
             if fitting:
                 first = min(classes[number].rank for number in fitting)
-                own = [number for number in fitting if classes[number].rank == first]
-                if len(own) == 1:
-                    found[at] = own[0]
+                matches = [number for number in fitting if classes[number].rank == first]
+                if len(matches) == 1:
+                    class_of[at] = matches[0]
                 break
-    return found
+    return class_of
 
 
 _LEVELS = 3
@@ -269,8 +270,8 @@ _LEVELS = 3
 
 def _levels(key: tuple[str, tuple[str, ...]]) -> tuple[Any, ...]:
     """The levels of detail at which a name is compared, the full one first."""
-    own, arguments = key
-    return key, (own, tuple(one for one in arguments if not one.isdigit())), own
+    function, arguments = key
+    return key, (function, tuple(argument for argument in arguments if not argument.isdigit())), function
 
 
 def _launched(scope: Scope, classes: Sequence[_Class]) -> dict[tuple[int, str, str, str], dict[str, Any]]:
@@ -279,12 +280,12 @@ def _launched(scope: Scope, classes: Sequence[_Class]) -> dict[tuple[int, str, s
         return {}
     import pyarrow as pa
 
-    asked = pa.table(
+    requested = pa.table(
         {
-            "rank": pa.array([one.rank for one in classes], pa.int32()),
-            "name": [one.name for one in classes],
-            "grid": [one.grid for one in classes],
-            "block": [one.block for one in classes],
+            "rank": pa.array([kernel_class.rank for kernel_class in classes], pa.int32()),
+            "name": [kernel_class.name for kernel_class in classes],
+            "grid": [kernel_class.grid for kernel_class in classes],
+            "block": [kernel_class.block for kernel_class in classes],
         }
     )
     rows = scope.sql(
@@ -300,44 +301,44 @@ def _launched(scope: Scope, classes: Sequence[_Class]) -> dict[tuple[int, str, s
         GROUP BY ALL
         """
     )
-    wanted = set(zip(*(asked.column(n).to_pylist() for n in asked.column_names), strict=True))
-    found = {}
+    wanted_keys = set(zip(*(requested.column(n).to_pylist() for n in requested.column_names), strict=True))
+    kernels = {}
     for row in rows.to_pylist():
         key = (row["rank"], row["name"], row["grid"], row["block"])
-        if key in wanted:
-            found[key] = {column: np.array(row[column], np.int64) for column in ("id", "step", "dur_ns")} | {
+        if key in wanted_keys:
+            kernels[key] = {column: np.array(row[column], np.int64) for column in ("id", "step", "dur_ns")} | {
                 "operator": row["operator"]
             }
-    return found
+    return kernels
 
 
-def _told(
-    table: dict[str, Any], own: Array, measurements: Sequence[Measurement], events: dict[tuple[int, int], int]
+def _match_launches(
+    table: dict[str, Any], launches: Array, measurements: Sequence[Measurement], events: dict[tuple[int, int], int]
 ) -> tuple[Array, str]:
     """The measurement of each kernel, -1 for the mean, and how it was found."""
     count = len(table["id"])
-    if all(measurements[at].event is not None for at in own):
-        rank = measurements[own[0]].rank
+    if all(measurements[at].event is not None for at in launches):
+        rank = measurements[launches[0]].rank
         number = [events.get((rank, event), -1) for event in table["id"].tolist()]
         if any(at >= 0 for at in number):
             return np.array(number), SHAPE if -1 in number else ORDER
-    if any(measurements[at].launches > 1 for at in own):
+    if any(measurements[at].launches > 1 for at in launches):
         return np.full(count, -1), SHAPE
-    if len(own) == count:
-        return own, ORDER
+    if len(launches) == count:
+        return launches, ORDER
     steps, sizes = np.unique(table["step"], return_counts=True)
     each = int(sizes[0])
-    if steps[0] >= 0 and (sizes == each).all() and len(own) % each == 0 and len(steps) > 1:
+    if steps[0] >= 0 and (sizes == each).all() and len(launches) % each == 0 and len(steps) > 1:
         start = np.searchsorted(np.sort(table["step"]), steps)
         order = np.argsort(table["step"], kind="stable")
         place = np.empty(count, np.int64)
         place[order] = np.arange(count) - np.repeat(start, sizes)
-        return own[place], PLACE
+        return launches[place], PLACE
     return np.full(count, -1), SHAPE
 
 
 def _of_recording(
-    one: _Class,
+    kernel_class: _Class,
     measured: tuple[Measurement, ...],
     table: dict[str, Any],
     chosen: Array,
@@ -348,27 +349,27 @@ def _of_recording(
     weighted = (
         [(measurements[at].values, float(weight)) for at, weight in weights.items()]
         if weights
-        else [(one.values, float(one.launches)) for one in measured]
+        else [(launch.values, float(launch.launches)) for launch in measured]
     )
     return MeasuredKernel(
-        one.rank,
-        one.name, one.grid, one.block, measured, weighted_means(weighted), len(chosen),
+        kernel_class.rank,
+        kernel_class.name, kernel_class.grid, kernel_class.block, measured, weighted_means(weighted), len(chosen),
         int(table["dur_ns"].sum()), table["operator"], rule,
     )  # fmt: skip
 
 
-def _alone(measured: tuple[Measurement, ...]) -> MeasuredKernel:
+def _unmatched_kernel(measured: tuple[Measurement, ...]) -> MeasuredKernel:
     first = measured[0]
-    known = [one.dur_ns * one.launches for one in measured if one.dur_ns is not None]
+    durations = [launch.dur_ns * launch.launches for launch in measured if launch.dur_ns is not None]
     return MeasuredKernel(
         first.rank,
         first.name,
         first.grid or (None if first.blocks is None else str(first.blocks)),
         first.block or (None if first.threads is None else str(first.threads)),
         measured,
-        weighted_means((one.values, float(one.launches)) for one in measured),
+        weighted_means((launch.values, float(launch.launches)) for launch in measured),
         0,
-        sum(known) if known else None,
+        sum(durations) if durations else None,
         None,
         None,
     )

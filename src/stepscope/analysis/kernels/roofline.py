@@ -59,16 +59,16 @@ def counted_kernels(scope: Scope) -> list[CountedKernel]:
     """The kernels of a scope whose counters were measured, by name and device, those with the most time first."""
     groups: dict[tuple[str | None, str], list[Measurement]] = {}
     names = _device_names(scope)
-    for one in measurements_of(scope):
-        device = names.get((one.rank, one.span, one.number))
-        groups.setdefault((device, one.name), []).append(one)
+    for launch in measurements_of(scope):
+        device = names.get((launch.rank, launch.span, launch.number))
+        groups.setdefault((device, launch.name), []).append(launch)
     # At the mean clocks of a device, so that its kernels are under one roof.
     roofs = {
-        device: _Roof.of(one for (other, _), own in groups.items() if other == device for one in own)
+        device: _Roof.of(launch for (other, _), launches in groups.items() if other == device for launch in launches)
         for device in {device for device, _ in groups}
     }
-    found = [_kernel(name, device, own, roofs[device]) for (device, name), own in groups.items()]
-    return sorted(found, key=lambda one: (-(one.device_ns or 0), one.name))
+    kernels = [_kernel(name, device, launches, roofs[device]) for (device, name), launches in groups.items()]
+    return sorted(kernels, key=lambda launch: (-(launch.device_ns or 0), launch.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class _Roof:
 
     @classmethod
     def of(cls, measured: Iterable[Measurement]) -> _Roof:
-        means = weighted_means((one.values, float(one.launches)) for one in measured)
+        means = weighted_means((launch.values, float(launch.launches)) for launch in measured)
         clock = means.get("scheduler_hz")
         peaks = {
             bits: 2 * means[kind] * clock
@@ -91,35 +91,35 @@ class _Roof:
         return cls(peaks, moved * of_memory if moved and of_memory else None)
 
 
-def _kernel(name: str, device: str | None, own: list[Measurement], roof: _Roof) -> CountedKernel:
+def _kernel(name: str, device: str | None, launches: list[Measurement], roof: _Roof) -> CountedKernel:
     def total(kind: str) -> float | None:
-        known = [one.values[kind] * one.launches for one in own if kind in one.values]
-        return sum(known) if len(known) == len(own) else None
+        values = [launch.values[kind] * launch.launches for launch in launches if kind in launch.values]
+        return sum(values) if len(values) == len(launches) else None
 
-    durations = [one.values.get("duration", one.dur_ns) for one in own]
-    known_ns = [ns * one.launches for ns, one in zip(durations, own, strict=True) if ns is not None]
+    durations = [launch.values.get("duration", launch.dur_ns) for launch in launches]
+    known_ns = [ns * launch.launches for ns, launch in zip(durations, launches, strict=True) if ns is not None]
     operations = {bits: total(f"fp{bits}_operations") or 0.0 for bits in TYPES}
     flops, moved = total("flops"), total("dram_bytes")
-    bits = max(operations, key=lambda one: operations[one]) if flops else 32
+    bits = max(operations, key=lambda launch: operations[launch]) if flops else 32
     notes = [NOT_COUNTED] * (flops is None) + [NO_BYTES] * (moved is None)
     computing: float | None = 0.0
     if flops is None:
         computing = None
-    elif any(uses_tensor_cores(one.values) for one in own):
+    elif any(uses_tensor_cores(launch.values) for launch in launches):
         computing, notes = None, [*notes, OF_TENSOR_CORES]
-    elif lacking := [TYPES[one] for one, done in operations.items() if done and one not in roof.peaks]:
+    elif lacking := [TYPES[launch] for launch, done in operations.items() if done and launch not in roof.peaks]:
         computing, notes = None, [*notes, f"{NO_PEAK} of {', '.join(lacking)}"]
     else:
         # Pipes of different types work in parallel: the busiest of them sets the time.
-        computing = max((done / roof.peaks[one] for one, done in operations.items() if done), default=0.0)
+        computing = max((done / roof.peaks[launch] for launch, done in operations.items() if done), default=0.0)
     moving = moved / roof.bandwidth if moved is not None and roof.bandwidth else None
     if moved is not None and moving is None:
         notes.append(f"{NO_PEAK} of device memory")
     attainable = None if computing is None or moving is None else 1e9 * max(computing, moving)
     return CountedKernel(
         name=name,
-        launches=sum(one.launches for one in own),
-        device_ns=round(sum(known_ns)) if len(known_ns) == len(own) else None,
+        launches=sum(launch.launches for launch in launches),
+        device_ns=round(sum(known_ns)) if len(known_ns) == len(launches) else None,
         dtype=TYPES[bits] if flops and computing is not None else None,
         flops=flops,
         dram_bytes=moved,

@@ -46,16 +46,16 @@ def _traits(scope: Scope) -> dict[str, list[Any]]:
     launching = scope.sql(
         f"SELECT DISTINCT operator_name AS name FROM device_event WHERE {KERNELS} AND operator_name IS NOT NULL ORDER BY name"
     )
-    told = [name for name in launching.column("name").to_pylist() if our_model_of(name) is not None]
+    modelled = [name for name in launching.column("name").to_pylist() if our_model_of(name) is not None]
     return {
         "kernel_names": kernels,
         "libraries": [library(name) for name in kernels],
         "users": [tensor_core_use(name).used for name in kernels],
         "products": [kernel_class(name) in PRODUCTS for name in kernels],
         "fused": [", ".join(fused_words(name)) or None for name in kernels],
-        "exchanges": [(found := communicating(name)) is not None and found.fused for name in kernels],
-        "told_operators": told,
-        "eligible": [can_use_tensor_cores(name) for name in told],
+        "exchanges": [(talks := communicating(name)) is not None and talks.fused for name in kernels],
+        "told_operators": modelled,
+        "eligible": [can_use_tensor_cores(name) for name in modelled],
     }
 
 

@@ -51,12 +51,12 @@ class KernelUse:
             (self.occupancy_area, self.occupied_ns),
             (self.described_ns, self.running_ns),
         )
-        columns = [[_ratio(*one) for one in zip(*pair, strict=True)] for pair in pairs]
+        columns = [[_ratio(*terms) for terms in zip(*pair, strict=True)] for pair in pairs]
         return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _ratio(part: float, whole: float) -> float | None:
-    return None if whole <= 0 else float(part / whole)
+def _ratio(part: float, total: float) -> float | None:
+    return None if total <= 0 else float(part / total)
 
 
 def has_times(work: Columns) -> bool:
@@ -73,22 +73,22 @@ def use_of_kernels(work: Columns, start: Array, end: Array) -> KernelUse:
         start, end: the windows (ns), in any order.
     """
     kernels = (work["work"] == COMPUTATION) | (work["work"] == COMMUNICATION)
-    begin, finish = work["start_ns"][kernels], work["end_ns"][kernels]
+    first, last = work["start_ns"][kernels], work["end_ns"][kernels]
     blocks, occupancy = work["blocks_per_sm"][kernels], work["occupancy_ratio"][kernels]
     resident, occupied = blocks > 0, occupancy >= 0  # false for NaN
 
-    running_ns = summed(begin, finish, start, end)
+    running_ns = summed(first, last, start, end)
 
     def time_of(chosen: Array) -> Array:
         if chosen.all():
             return running_ns
-        return summed(begin[chosen], finish[chosen], start, end)
+        return summed(first[chosen], last[chosen], start, end)
 
-    on_blocks, by_occupancy = _weighted(begin, finish, (resident, blocks), (occupied, occupancy))
+    on_blocks, by_occupancy = _weighted(first, last, (resident, blocks), (occupied, occupancy))
     return KernelUse(
         window_ns=end - start,
         timed_window_ns=(end - start) * has_times(work),
-        kernel_ns=covered(union(begin, finish), start, end),
+        kernel_ns=covered(union(first, last), start, end),
         resident_area=integral(Levels(on_blocks.time, np.minimum(on_blocks.value, 1.0)), start, end),
         described_window_ns=(end - start) * bool(resident.any()),
         occupancy_area=integral(by_occupancy, start, end),
@@ -98,10 +98,13 @@ def use_of_kernels(work: Columns, start: Array, end: Array) -> KernelUse:
     )
 
 
-def _weighted(begin: Array, finish: Array, one: tuple[Array, Array], other: tuple[Array, Array]) -> list[Levels]:
+def _weighted(first: Array, last: Array, blocks: tuple[Array, Array], occupancy: tuple[Array, Array]) -> list[Levels]:
     """The summed weights of the chosen kernels at each moment, for two choices with weights."""
-    chosen, weight = one
-    if np.array_equal(chosen, other[0]):
-        weights = [weight[chosen], other[1][chosen]]
-        return concurrencies(begin[chosen], finish[chosen], weights)
-    return [concurrency(begin[own], finish[own], values[own]) for own, values in (one, other)]
+    chosen, weight = blocks
+    if np.array_equal(chosen, occupancy[0]):
+        weights = [weight[chosen], occupancy[1][chosen]]
+        return concurrencies(first[chosen], last[chosen], weights)
+    return [
+        concurrency(first[chosen_rows], last[chosen_rows], values[chosen_rows])
+        for chosen_rows, values in (blocks, occupancy)
+    ]

@@ -33,7 +33,7 @@ FORWARD, BACKWARD, OPTIMIZER, ZERO_GRAD, MODULES = ROLES = (
 """The running pass, as `memory_event.role` and `host_event.direction` spell it."""
 
 NO_ROLE = -1
-_KEPT_AS = {
+_RETAINED_AS = {
     FORWARD: (ACTIVATIONS, (BACKWARD,)),
     BACKWARD: (GRADIENTS, (FORWARD, OPTIMIZER, ZERO_GRAD)),
     OPTIMIZER: (OPTIMIZER_STATE, (FORWARD, BACKWARD)),
@@ -54,29 +54,29 @@ def categories(
         step_ends: states in which an optimizer's step has ended, if recorded.
     """
     states = len(role_of_event) + 1
-    found = np.full(len(start), CATEGORIES.index(UNKNOWN), dtype=np.int8)
+    result = np.full(len(start), CATEGORIES.index(UNKNOWN), dtype=np.int8)
     trains = bool((role_of_event == ROLES.index(BACKWARD)).any())
-    for name, (kept, passes) in _KEPT_AS.items():
+    for name, (category, passes) in _RETAINED_AS.items():
         mine = np.flatnonzero(role == ROLES.index(name))
         if not len(mine):
             continue
-        later = np.flatnonzero(np.isin(role_of_event, [ROLES.index(one) for one in passes]))
+        later = np.flatnonzero(np.isin(role_of_event, [ROLES.index(role_name) for role_name in passes]))
         if name in (BACKWARD, OPTIMIZER):
             later = np.union1d(later, step_ends)
         # Event k leads to state k + 1: what is alive in state k exists when it happens.
         next_pass = first_after(later, start[mine], states)
-        released = end[mine] <= states - 1
+        freed = end[mine] <= states - 1
         stays = (end[mine] > next_pass) & (next_pass < states)
-        gone = released & ~stays
+        temporary = freed & ~stays
         if name == BACKWARD:
-            gone &= _within_backward(end[mine], next_pass, role_of_event, step_ends)
+            temporary &= _within_backward(end[mine], next_pass, role_of_event, step_ends)
         if name == MODULES and not len(later):
-            stays = ~released
+            stays = ~freed
         if name == FORWARD and not trains:
             stays[:] = False
-        found[mine[stays]] = CATEGORIES.index(kept)
-        found[mine[gone]] = CATEGORIES.index(TEMPORARIES)
-    return found
+        result[mine[stays]] = CATEGORIES.index(category)
+        result[mine[temporary]] = CATEGORIES.index(TEMPORARIES)
+    return result
 
 
 def _within_backward(
@@ -86,9 +86,9 @@ def _within_backward(
     follows, or the optimizer comes next, so that nothing was left for it.
     """
     states = len(role_of_event) + 1
-    own = np.flatnonzero(role_of_event == ROLES.index(BACKWARD))
+    backward = np.flatnonzero(role_of_event == ROLES.index(BACKWARD))
     forward = np.flatnonzero(role_of_event == ROLES.index(FORWARD))
-    goes_on = first_after(own, end, states) < np.minimum(next_pass, states)
-    shown = (next_pass < states) & ~np.isin(next_pass, np.setdiff1d(forward, step_ends))
-    within: NDArray[np.bool_] = goes_on | shown
+    goes_on = first_after(backward, end, states) < np.minimum(next_pass, states)
+    optimizer_next = (next_pass < states) & ~np.isin(next_pass, np.setdiff1d(forward, step_ends))
+    within: NDArray[np.bool_] = goes_on | optimizer_next
     return within

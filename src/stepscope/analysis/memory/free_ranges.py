@@ -47,9 +47,9 @@ def free_ranges(scope: Scope, memory: Memory, state: int) -> Free | None:
     segments = scope.sql(_SEGMENTS, key).to_pylist()
     if not segments or (memory.address < 0).all():
         return None
-    held = {(one["segment"], one["segment"] + one["segment_bytes"]) for one in segments}
+    segments_at_end = {(segment["segment"], segment["segment"] + segment["segment_bytes"]) for segment in segments}
     at_ns = int(memory.at_ns[state]) if len(memory.time_ns) else 0
-    covered = _ranges(held)
+    covered = _ranges(segments_at_end)
     for change in scope.sql(_CHANGES, [*key, at_ns]).to_pylist():
         place = change["address"], change["address"] + change["bytes"]
         # Back in time: what was allocated later was not there yet.
@@ -87,9 +87,9 @@ def _between(segments: Int64s, start: Int64s, end: Int64s) -> Free:
     total = largest = 0
     first = np.searchsorted(start, segments[:, 0])
     last = np.searchsorted(start, segments[:, 1])
-    for (low, high), one, other in zip(segments.tolist(), first.tolist(), last.tolist(), strict=True):
-        edges = np.concatenate([[low], np.minimum(end[one:other], high)])
-        gaps = np.maximum(np.concatenate([start[one:other], [high]]) - edges, 0)
+    for (low, high), first_block, last_block in zip(segments.tolist(), first.tolist(), last.tolist(), strict=True):
+        edges = np.concatenate([[low], np.minimum(end[first_block:last_block], high)])
+        gaps = np.maximum(np.concatenate([start[first_block:last_block], [high]]) - edges, 0)
         total += int(gaps.sum())
         largest = max(largest, int(gaps.max()))
     return Free(total, largest)

@@ -54,19 +54,21 @@ def lifetimes(address: Int64s, size: Int64s) -> Lifetimes:
     before = np.roll(order, 1)
     # Each event that allocates is an allocation, and so is each that frees what no event allocated.
     last_took = np.roll(takes, 1) & same_as_last
-    alone = ~takes & ~last_took
+    unmatched_free = ~takes & ~last_took
     next_gives = same_as_next & ~np.append(takes[1:], False)
     end = np.where(same_as_next, following + 1, events + 1)
     start = np.where(same_as_last, before + 1, 0)
     taken = order[takes]
-    lone = order[alone]
-    first = np.concatenate([taken + 1, start[alone]])
+    lone = order[unmatched_free]
+    first = np.concatenate([taken + 1, start[unmatched_free]])
     last = np.concatenate([end[takes], lone + 1])
     given = np.concatenate([np.where(next_gives, following, NO_EVENT)[takes], lone])
-    made = np.concatenate([taken, np.full(len(lone), NO_EVENT)])
-    known = np.concatenate([taken, lone])
-    by_event = np.argsort(known, kind="stable")
-    return Lifetimes(first[by_event], last[by_event], np.abs(size[known])[by_event], made[by_event], given[by_event])
+    alloc_event = np.concatenate([taken, np.full(len(lone), NO_EVENT)])
+    event = np.concatenate([taken, lone])
+    by_event = np.argsort(event, kind="stable")
+    return Lifetimes(
+        first[by_event], last[by_event], np.abs(size[event])[by_event], alloc_event[by_event], given[by_event]
+    )
 
 
 def alive_bytes(start: Int64s, end: Int64s, size: Int64s, states: int) -> Int64s:
@@ -81,5 +83,5 @@ def alive_bytes(start: Int64s, end: Int64s, size: Int64s, states: int) -> Int64s
 def first_after(marks: Int64s, states: Any, otherwise: int) -> Int64s:
     """The first of some ordered marks that is at or after each state; `otherwise` if none is."""
     place = np.searchsorted(marks, states, side="left")
-    found: Int64s = np.append(marks, otherwise)[place]
-    return found
+    marks_after: Int64s = np.append(marks, otherwise)[place]
+    return marks_after

@@ -49,9 +49,9 @@ def failures(scope: Scope, memories: Sequence[Memory]) -> list[Failure]:
     Args:
         memories: the memory of its ranks.
     """
-    of = {(one.rank, one.span, one.kind, one.device): one for one in memories}
-    expandable = {(one["rank"], one["span"]) for one in scope.sql(_EXPANDABLE).to_pylist()}
-    found = []
+    of = {(row.rank, row.span, row.kind, row.device): row for row in memories}
+    expandable = {(row["rank"], row["span"]) for row in scope.sql(_EXPANDABLE).to_pylist()}
+    result = []
     for row in scope.sql(_FAILED).to_pylist():
         memory = of.get((row["rank"], row["span"], row["kind"], row["device"]))
         if memory is None:
@@ -59,9 +59,9 @@ def failures(scope: Scope, memories: Sequence[Memory]) -> list[Failure]:
         pending = row["pending_bytes"] or 0
         free = free_ranges(scope, memory, memory.state_at(row["at_ns"]))
         # The places of pending blocks are unknown: the replay counts them as free.
-        held = row["reserved_bytes"], row["allocated_bytes"]
-        unused = free.total if free is not None else None if None in held else held[0] - held[1]
-        found.append(
+        totals = row["reserved_bytes"], row["allocated_bytes"]
+        unused = free.total if free is not None else None if None in totals else totals[0] - totals[1]
+        result.append(
             Failure(
                 **row,
                 step=memory.step_of(row["at_ns"]),
@@ -70,4 +70,4 @@ def failures(scope: Scope, memories: Sequence[Memory]) -> list[Failure]:
                 expandable=(row["rank"], row["span"]) in expandable,
             )
         )
-    return found
+    return result

@@ -169,17 +169,17 @@ class Memory:
         return {name: getattr(self, name) for name in names}
 
     @cached_property
-    def rest(self) -> Int64s:
+    def unexplained(self) -> Int64s:
         """Bytes in each state that no allocation explains."""
-        known = alive_bytes(self.start, self.end, self.bytes, len(self.allocated))
-        rest: Int64s = self.allocated - known
-        return rest
+        explained = alive_bytes(self.start, self.end, self.bytes, len(self.allocated))
+        unexplained: Int64s = self.allocated - explained
+        return unexplained
 
-    def rest_name(self, state: int) -> str:
+    def unexplained_name(self, state: int) -> str:
         """The name for the bytes that no allocation explains in a state."""
         if not self.addressed:
             return NO_ADDRESSES
-        return BEFORE if self.rest[state] == self.rest[0] else NOT_EXPLAINED
+        return BEFORE if self.unexplained[state] == self.unexplained[0] else NOT_EXPLAINED
 
     @property
     def at_ns(self) -> Int64s:
@@ -195,12 +195,12 @@ class Memory:
         """The states in some stretches of time, including the one at each start; all for None."""
         if windows is None:
             return np.arange(len(self.allocated))
-        found = [
+        ranges = [
             np.arange(self.state_at(start - 1), np.searchsorted(self.time_ns, end) + 1)
             for start, end in windows
             if len(self.time_ns) and end > self.time_ns[0] and start <= self.time_ns[-1]
         ]
-        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        return np.unique(np.concatenate(ranges)) if ranges else np.zeros(0, np.int64)
 
     def peak(self, states: Int64s) -> int:
         """The first of some states with the most allocated bytes."""
@@ -236,7 +236,7 @@ def _memories(scope: Scope) -> Iterator[Memory]:
     marks = scope.sql(_MARKS).to_pylist()
     stacks = scope.sql(_STACKS)["frames"].to_pylist()
     ends = scope.sql(_OPTIMIZER_ENDS).to_pylist()
-    source = {(one["rank"], one["span"]): one["format"] for one in scope.sql(_SOURCES).to_pylist()}
+    source = {(row["rank"], row["span"]): row["format"] for row in scope.sql(_SOURCES).to_pylist()}
     steps = scope.sql(_STEPS).to_pylist()
     keys = ("rank", "span", "device_kind", "device")
     of_blocks = set(zip(*(blocks[key].to_pylist() for key in keys), strict=True))
@@ -244,8 +244,8 @@ def _memories(scope: Scope) -> Iterator[Memory]:
     empty = events.slice(0, 0)
     for key in sorted({*groups, *of_blocks}):
         rank, span, kind, device = key
-        own = [one for one in marks if (one["rank"], one["span"]) == (rank, span)]
-        ended = [one["end_ns"] for one in ends if (one["rank"], one["span"]) == (rank, span)]
+        marks_of_span = [row for row in marks if (row["rank"], row["span"]) == (rank, span)]
+        ended = [row["end_ns"] for row in ends if (row["rank"], row["span"]) == (rank, span)]
         alive = blocks.filter(
             pc.and_(
                 pc.and_(pc.equal(blocks["rank"], rank), pc.equal(blocks["span"], span)),
@@ -253,18 +253,18 @@ def _memories(scope: Scope) -> Iterator[Memory]:
             )
         )
         rows = groups.get(key, empty)
-        of_rank = [one for one in steps if one["rank"] == rank]
-        yield _memory(key, source.get((rank, span), ""), rows, alive, stacks, own, ended, of_rank)
+        of_rank = [row for row in steps if row["rank"] == rank]
+        yield _memory(key, source.get((rank, span), ""), rows, alive, stacks, marks_of_span, ended, of_rank)
 
 
 def _groups(events: pa.Table, keys: tuple[str, ...]) -> dict[tuple[Any, ...], pa.Table]:
     """The events of each device, which are contiguous."""
     counted = events.group_by(list(keys), use_threads=False).aggregate([([], "count_all")])
-    found, at = {}, 0
+    groups, at = {}, 0
     for *key, count in zip(*(counted[name].to_pylist() for name in (*keys, "count_all")), strict=True):
-        found[tuple(key)] = events.slice(at, count)
+        groups[tuple(key)] = events.slice(at, count)
         at += count
-    return found
+    return groups
 
 
 def _memory(
@@ -280,29 +280,29 @@ def _memory(
     rank, span, kind, device = key
     address, size = _numbers(events, "address"), _numbers(events, "bytes")
     time_ns = _numbers(events, "time_ns")
-    known = np.flatnonzero(address >= 0)
-    paired = lifetimes(address[known], size[known])
-    place = np.append(known + 1, [len(size) + 1])
+    addressed = np.flatnonzero(address >= 0)
+    paired = lifetimes(address[addressed], size[addressed])
+    place = np.append(addressed + 1, [len(size) + 1])
     start = np.where(paired.start == 0, 0, place[paired.start - 1])
     end = place[paired.end - 1]
-    taken, given = (np.where(one == NO_EVENT, NO_EVENT, np.append(known, 0)[one]) for one in paired[3:])
+    taken, given = (np.where(row == NO_EVENT, NO_EVENT, np.append(addressed, 0)[row]) for row in paired[3:])
     further = _further(blocks, address)
     count = len(further)
     event = np.where(paired.taken == NO_EVENT, paired.given, paired.taken)
-    place_of = np.concatenate([address[known][event], _numbers(further, "address")])
+    place_of = np.concatenate([address[addressed][event], _numbers(further, "address")])
     start = np.concatenate([start, np.zeros(count, np.int64)])
     end = np.concatenate([end, np.full(count, len(size) + 1)])
     bytes_ = np.concatenate([paired.bytes, _numbers(further, "bytes")])
-    nothing = np.full(count, NO_EVENT)
-    taken, given = np.concatenate([taken, nothing]), np.concatenate([given, nothing])
+    no_events = np.full(count, NO_EVENT)
+    taken, given = np.concatenate([taken, no_events]), np.concatenate([given, no_events])
     role_of_event = _roles(events)
     role = np.concatenate([_of_events(role_of_event, taken[: len(taken) - count]), _roles(further)])
     of_events = taken[: len(taken) - count]
     texts = {name: _texts(events[name], of_events, further[name]) for name in _TEXTS}
-    stack = [one["stack"].fill_null(-1).to_numpy().astype(np.int32) for one in (events, further)]
+    stack = [row["stack"].fill_null(-1).to_numpy().astype(np.int32) for row in (events, further)]
     texts["stack"] = Texts(np.concatenate([_of_events(stack[0], of_events, -1), stack[1]]), stacks)
     ends = sorted(
-        ended + [one["time_ns"] for one in marks if one["stage"] == "END" and _OPTIMIZER_STEP.match(one["name"])]
+        ended + [row["time_ns"] for row in marks if row["stage"] == "END" and _OPTIMIZER_STEP.match(row["name"])]
     )
     return Memory(
         rank, span, kind, None if device < 0 else device, source,
@@ -314,7 +314,7 @@ def _memory(
         categories(start, end, role, role_of_event, np.searchsorted(time_ns, ends, side="right")),
         **texts,
         steps=_steps(steps, marks, time_ns),
-        addressed=bool(len(known)) or not len(address),
+        addressed=bool(len(addressed)) or not len(address),
         counted=not _has_totals(events, "allocated"),
     )  # fmt: skip
 
@@ -325,22 +325,22 @@ def _further(blocks: pa.Table, address: Int64s) -> pa.Table:
 
 
 def _numbers(table: pa.Table, name: str) -> Int64s:
-    found: Int64s = table[name].cast(pa.int64()).to_numpy()
-    return found
+    numbers: Int64s = table[name].cast(pa.int64()).to_numpy()
+    return numbers
 
 
 def _roles(table: pa.Table) -> NDArray[np.int8]:
     import pyarrow.compute as pc
 
     place = pc.index_in(table["role"].cast(pa.string()), value_set=pa.array(ROLES))
-    found: NDArray[np.int8] = place.fill_null(NO_ROLE).to_numpy().astype(np.int8)
-    return found
+    roles: NDArray[np.int8] = place.fill_null(NO_ROLE).to_numpy().astype(np.int8)
+    return roles
 
 
 def _of_events(values: NDArray[Any], events: Int64s, missing: int = NO_ROLE) -> NDArray[Any]:
     """The values of some events, `missing` for NO_EVENT."""
-    found: NDArray[Any] = np.append(values, np.array([missing], values.dtype))[events]
-    return found
+    chosen: NDArray[Any] = np.append(values, np.array([missing], values.dtype))[events]
+    return chosen
 
 
 def _texts(of_event: pa.ChunkedArray, taken: Int64s, of_block: pa.ChunkedArray) -> Texts:
@@ -391,8 +391,8 @@ def _steps(recorded: list[dict[str, Any]], marks: list[dict[str, Any]], time_ns:
     if not len(time_ns):
         return []
     first, last = int(time_ns[0]), int(time_ns[-1])
-    steps = [Step(one["step"], one["start_ns"], one["end_ns"]) for one in recorded]
-    inside = [one for one in steps if one.end_ns > first and one.start_ns <= last]
+    steps = [Step(row["step"], row["start_ns"], row["end_ns"]) for row in recorded]
+    inside = [row for row in steps if row.end_ns > first and row.start_ns <= last]
     if inside:
         return inside
     opened: dict[str, int] = {}
@@ -402,9 +402,9 @@ def _steps(recorded: list[dict[str, Any]], marks: list[dict[str, Any]], time_ns:
         if mark["stage"] == "START":
             opened[mark["name"]] = mark["time_ns"]
         elif mark["stage"] == "END" and mark["name"] in opened:
-            found = _PROFILER_STEP.match(mark["name"])
-            if found is not None:
-                named.append(Step(int(found[1]), opened.pop(mark["name"]), mark["time_ns"]))
+            match = _PROFILER_STEP.match(mark["name"])
+            if match is not None:
+                named.append(Step(int(match[1]), opened.pop(mark["name"]), mark["time_ns"]))
             elif _OPTIMIZER_STEP.match(mark["name"]):
                 ends.append(mark["time_ns"])
     if named:

@@ -78,20 +78,20 @@ class Limiter:
             UsageError: measured limits are requested and there are none.
         """
         self._hardware = known_devices(limits)
-        self._known: dict[Device, Limits | None] = {}
+        self._limits_of: dict[Device, Limits | None] = {}
 
     def of(self, device: Device) -> Limits | None:
         """The limits of a kind of device, or None."""
-        if device not in self._known:
-            self._known[device] = self._hardware.find(device.name, device.sm_count)
-        return self._known[device]
+        if device not in self._limits_of:
+            self._limits_of[device] = self._hardware.find(device.name, device.sm_count)
+        return self._limits_of[device]
 
-    def note(self, asked: Conventions) -> str:
+    def note(self, counted_by: Conventions) -> str:
         """Describes the conventions and limits behind answers, for people."""
-        known = [limits for limits in self._known.values() if limits is not None]
-        sources = dict.fromkeys(f"{limits.name} ({limits.source})" for limits in known)
-        unknown = sorted({d.name or "a device without name" for d, x in self._known.items() if not x})
-        lines = [f"Conventions: {asked.describe()}."]
+        known_limits = [limits for limits in self._limits_of.values() if limits is not None]
+        sources = dict.fromkeys(f"{limits.name} ({limits.source})" for limits in known_limits)
+        unknown = sorted({d.name or "a device without name" for d, x in self._limits_of.items() if not x})
+        lines = [f"Conventions: {counted_by.describe()}."]
         lines += [f"Limits: {'; '.join(sources)}."] if sources else []
         lines += [f"No peak known: {', '.join(unknown)}."] if unknown else []
         return " ".join(lines)
@@ -158,7 +158,7 @@ class Roofs:
     inexact: Array
 
 
-def roofs_of(variants: tuple[Variant, ...], limits: str, asked: Conventions) -> Roofs:
+def roofs_of(variants: tuple[Variant, ...], limits: str, counted_by: Conventions) -> Roofs:
     """The roofs of variants, in their order. Uncounted work is NaN in every column but `counted`.
 
     `asked` are the conventions by which the variants' work was counted.
@@ -167,7 +167,7 @@ def roofs_of(variants: tuple[Variant, ...], limits: str, asked: Conventions) -> 
         UsageError: measured limits are requested and there are none.
     """
     limiter = Limiter(limits)
-    found = tuple(limiter.roof(variant) for variant in variants)
+    roofs = tuple(limiter.roof(variant) for variant in variants)
     works = [variant.work for variant in variants]
     nan = float("nan")
 
@@ -175,20 +175,20 @@ def roofs_of(variants: tuple[Variant, ...], limits: str, asked: Conventions) -> 
         return np.array(values, dtype=np.float64)
 
     return Roofs(
-        of=found,
-        note=limiter.note(asked) if variants else "",
+        of=roofs,
+        note=limiter.note(counted_by) if variants else "",
         flops=column([nan if w is None else w.flops for w in works]),
         matrix_flops=column([nan if w is None else w.flops * (w.unit == "matrix") for w in works]),
         bytes=column([nan if w is None or w.bytes is None else w.bytes for w in works]),
-        compute_ns=column([roof.compute_ns for roof in found]),
+        compute_ns=column([roof.compute_ns for roof in roofs]),
         matrix_ns=column(
             [
                 nan if w is None else roof.compute_ns if w.unit == "matrix" else 0.0
-                for w, roof in zip(works, found, strict=True)
+                for w, roof in zip(works, roofs, strict=True)
             ]
         ),
-        attainable_ns=column([roof.attainable_ns for roof in found]),
-        uncached_ns=column([roof.uncached_ns for roof in found]),
+        attainable_ns=column([roof.attainable_ns for roof in roofs]),
+        uncached_ns=column([roof.uncached_ns for roof in roofs]),
         counted=np.array([w is not None for w in works], dtype=bool),
         inexact=np.array(
             [

@@ -27,7 +27,7 @@ _HOST = """
     SELECT id, coalesce(parent_id, -1) AS parent_id, span,
         kind = 'operator' AS is_operator, CASE WHEN kind = 'operator' THEN name ELSE '' END AS name,
         coalesce(input_id, -1) AS input_id
-    FROM host_event WHERE rank = $rank AND ($every OR device_ns IS NOT NULL OR id IN (
+    FROM host_event WHERE rank = $rank AND ($all_operators OR device_ns IS NOT NULL OR id IN (
         SELECT operator_id FROM device_event WHERE rank = $rank
     ))
     UNION ALL
@@ -91,16 +91,16 @@ def distinct_rows(*columns: Array) -> tuple[list[tuple[int, ...]], Array]:
         return [], np.zeros(0, np.int64)
     code, extent = np.zeros(length, np.int64), 1
     for column in columns:
-        least = int(column.min())
-        own = int(column.max()) - least + 1
-        if own > _WIDEST:
+        low = int(column.min())
+        width = int(column.max()) - low + 1
+        if width > _WIDEST:
             values, column = np.unique(column, return_inverse=True)
-            least, own = 0, len(values)
-        if extent * own > _WIDEST:
+            low, width = 0, len(values)
+        if extent * width > _WIDEST:
             values, code = np.unique(code, return_inverse=True)
             extent = len(values)
-        code = code * own + (column.astype(np.int64) - least)
-        extent *= own
+        code = code * width + (column.astype(np.int64) - low)
+        extent *= width
     if extent <= max(4 * length, 1 << 20):
         seen = np.zeros(extent, dtype=bool)
         seen[code] = True
@@ -129,9 +129,9 @@ class Calls(NamedTuple):
     texts: dict[tuple[int, int], _Texts]
 
 
-def operators(scope: Scope, rank: int, *, every: bool = False) -> Calls:
+def operators(scope: Scope, rank: int, *, all_operators: bool = False) -> Calls:
     """The operators of a rank that enclose launches of device work, or all."""
-    table = scope.sql(_HOST, {"rank": rank, "every": every})
+    table = scope.sql(_HOST, {"rank": rank, "all_operators": all_operators})
     ids, spans, inputs = (table.column(c).to_numpy() for c in ("id", "span", "input_id"))
     above = places(ids, table.column("parent_id").to_numpy())
     code, names = coded(table.column("name"))
@@ -190,22 +190,22 @@ def distinct_calls(scope: Scope, rank: int, calls: Calls, kernel_of: list[str]) 
     forward_ids = backward.column("forward_id").to_numpy()
     gradient = np.full(len(chosen), -1, dtype=np.int64)
     for above in chain:
-        found = places(forward_ids, np.where(above >= 0, calls.ids[above], -1))
-        gradient = np.where(gradient < 0, found, gradient)
+        matches = places(forward_ids, np.where(above >= 0, calls.ids[above], -1))
+        gradient = np.where(gradient < 0, matches, gradient)
     listed = [backward.column(name).to_pylist() for name in ("name", "span", "input_id")]
     gradients = list(zip(*listed, strict=True))
     gradient_codes = Codes()
     codes_of = gradient_codes.all(gradients)
     gradient_code = np.where(gradient >= 0, codes_of[gradient] if len(codes_of) else -1, -1)
-    told = [np.where(above >= 0, calls.key[above], -1) for above in chain]
-    distinct, which = distinct_rows(*told, gradient_code)
-    known: list[Any] = list(gradient_codes.of)
+    key_columns = [np.where(above >= 0, calls.key[above], -1) for above in chain]
+    distinct, which = distinct_rows(*key_columns, gradient_code)
+    gradient_keys: list[Any] = list(gradient_codes.of)
     number = calls.key.copy()
     number[chosen] = len(rows) + which
-    for own, *others, back in distinct:
+    for call_key, *others, back in distinct:
         related = tuple(_row(calls, calls.keys[other]) for other in others if other >= 0)
         if back >= 0:
-            related += (_row(calls, known[back]),)
-        base = rows[own]
+            related += (_row(calls, gradient_keys[back]),)
+        base = rows[call_key]
         rows.append(Row(base.name, base.dims, base.types, base.strides, base.values, None, related))
     return number, rows

@@ -132,16 +132,16 @@ class Charges:
 
         The parts are integers and add up to the amount.
         """
-        known = [None if one.work is None else amount_of(one.work) for one in self.things]
-        amount = np.array([-1 if one is None else one for one in known], np.int64)[self.thing]
-        counted = np.array([one.work is not None for one in self.things], bool)[self.thing]
+        amounts = [None if thing.work is None else amount_of(thing.work) for thing in self.things]
+        amount = np.array([-1 if thing is None else thing for thing in amounts], np.int64)[self.thing]
+        counted = np.array([thing.work is not None for thing in self.things], bool)[self.thing]
         result = np.where(counted & (self.share == 0), 0, amount)
         several = np.flatnonzero(self.shared & (self.share > 0) & (amount >= 0))
         result[several] = shared_out(amount[several], self.duration[several], self.piece[several])
         return result
 
 
-class KeptWork(NamedTuple):
+class WorkInPart(NamedTuple):
     """The device work of a rank that a part of the recording keeps: ids in order, and durations within
     the part (ns)."""
 
@@ -154,7 +154,7 @@ class KeptWork(NamedTuple):
         return rows, self.duration[np.searchsorted(self.ids, ids[rows])]
 
 
-def kept_work(scope: Scope, rank: int) -> KeptWork | None:
+def work_in_part(scope: Scope, rank: int) -> WorkInPart | None:
     """The kept device work of a rank to which work is charged; None for all of it.
 
     Work is charged before it is narrowed: a kernel's share of its call depends on the call's other kernels. For
@@ -162,8 +162,8 @@ def kept_work(scope: Scope, rank: int) -> KeptWork | None:
     """
     if not scope.part:
         return None
-    kept = scope.numpy(f"SELECT id, dur_ns FROM device_event WHERE {WORK} AND rank = {rank} ORDER BY id")
-    return KeptWork(kept["id"], kept["dur_ns"])
+    rows = scope.numpy(f"SELECT id, dur_ns FROM device_event WHERE {WORK} AND rank = {rank} ORDER BY id")
+    return WorkInPart(rows["id"], rows["dur_ns"])
 
 
 def charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
@@ -178,8 +178,8 @@ def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
     duration = events.column("dur_ns").to_numpy()
     calls = operators(scope, rank)
     operator = places(calls.ids, events.column("operator_id").to_numpy())
-    own_key = np.where(operator >= 0, calls.key[operator] if len(calls.key) else -1, -1)
-    longest = _longest(own_key, len(calls.keys), kernel, duration)
+    key_of_event = np.where(operator >= 0, calls.key[operator] if len(calls.key) else -1, -1)
+    longest = _longest(key_of_event, len(calls.keys), kernel, duration)
     number, rows = distinct_calls(scope, rank, calls, [kernel_names[k] if k >= 0 else "" for k in longest])
     works = [of_row(row, conventions) for row in rows]
     countable = np.array([work is not None and work.family != "view" for work in works], bool)
@@ -195,35 +195,35 @@ def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
     communication = events.column("communicates").to_numpy()
     moving = events.column("moves").to_numpy()
     collectives, collective_rows = _collectives(events, communication)
-    alone = (call < 0) | (collectives >= 0)
+    separate = (call < 0) | (collectives >= 0)
     orphan, orphans = np.zeros(count, np.int64), [NO_OPERATOR]
-    if (lost := np.flatnonzero(alone)).size:
+    if (lost := np.flatnonzero(separate)).size:
         orphan[lost], orphans = numbered(events.column("orphan").to_numpy()[lost])
-    call = np.where(alone, len(calls.ids) + np.arange(count), call)
+    call = np.where(separate, len(calls.ids) + np.arange(count), call)
     # Things are numbered: first distinct calls, then work without an operator, then collectives.
-    row_of = number[np.where(alone, 0, call)] if len(number) else np.zeros(count, np.int64)
-    thing = np.where(alone, len(rows) + orphan, row_of)
+    row_of = number[np.where(separate, 0, call)] if len(number) else np.zeros(count, np.int64)
+    thing = np.where(separate, len(rows) + orphan, row_of)
     thing = np.where(collectives >= 0, len(rows) + len(orphans) + collectives, thing)
 
     seen, thing = distinct_rows(thing)
 
-    def charged(one: int) -> Charged:
-        if one < len(rows):
-            row, work = rows[one], works[one]
-            why = "" if countable[one] else (why_not(row) or "moves nothing")
+    def charged(thing_number: int) -> Charged:
+        if thing_number < len(rows):
+            row, work = rows[thing_number], works[thing_number]
+            why = "" if countable[thing_number] else (why_not(row) or "moves nothing")
             return Charged(row.name, row, None if why else work, why)
-        if one < len(rows) + len(orphans):
-            name = orphans[one - len(rows)]
+        if thing_number < len(rows) + len(orphans):
+            name = orphans[thing_number - len(rows)]
             return Charged(name, Row(name), None, "no operator known")
-        return _of_collective(collective_rows[one - len(rows) - len(orphans)])
+        return _of_collective(collective_rows[thing_number - len(rows) - len(orphans)])
 
-    things = [charged(one) for (one,) in seen]
+    things = [charged(thing_number) for (thing_number,) in seen]
     # Each replay of a graph is a new call of what was captured once.
     _, call = distinct_rows(call, events.column("replay").to_numpy())
     product = np.array([_is_product(name) for name in kernel_names], bool)
     doing = _doing(call, thing, things, product[kernel], moving)
     piece = call
-    if any(one.work is not None and one.work.parts for one in things):
+    if any(thing_number.work is not None and thing_number.work.parts for thing_number in things):
         gradients = [gradient_of(name) if product[k] else None for k, name in enumerate(kernel_names)]
         piece, thing, things = _split(call, thing, things, kernel, gradients, doing)
     share, shared = _shares(piece, duration, doing)
@@ -271,10 +271,10 @@ def _collectives(events: Any, communication: Array) -> tuple[Array, list[tuple[A
     codes = Codes()
     if places.size:
         listed = events.select(list(names)).take(places)
-        told = zip(*(listed.column(name).to_pylist() for name in names), strict=True)
-        for place, one in zip(places.tolist(), told, strict=True):
-            if one[0] is not None and one[2] is not None and one[3] is not None:
-                result[place] = codes(one)
+        recorded = zip(*(listed.column(name).to_pylist() for name in names), strict=True)
+        for place, values in zip(places.tolist(), recorded, strict=True):
+            if values[0] is not None and values[2] is not None and values[3] is not None:
+                result[place] = codes(values)
     return result, list(codes.of)  # type: ignore[arg-type]
 
 
@@ -287,7 +287,9 @@ def _of_collective(recorded: tuple[Any, ...]) -> Charged:
 
 def _doing(call: Array, thing: Array, things: list[Charged], product: Array, moving: Array) -> Array:
     """Which events did their call's work."""
-    matrix = np.array([one.work is not None and FAMILIES.get(one.work.family) in PRODUCTS for one in things], bool)
+    matrix = np.array(
+        [thing.work is not None and FAMILIES.get(thing.work.family) in PRODUCTS for thing in things], bool
+    )
     doing = np.where(matrix[thing], product, ~moving)
     for others in (~moving, np.ones(len(call), bool)):
         none = np.bincount(call, weights=doing, minlength=1) == 0
@@ -304,22 +306,25 @@ def _split(
     `gradients` is the formula of the part that each kernel's name states. Returns the piece of each
     event, and descriptions of the pieces. Clears `doing` for kernels for which no work is left.
     """
-    parts = [[part.formula for part in one.work.parts] if one.work is not None else [] for one in things]
+    parts = [
+        [part.formula for part in thing_number.work.parts] if thing_number.work is not None else []
+        for thing_number in things
+    ]
     pairs, which = distinct_rows(thing, kernel)
-    told = np.array(
-        [_place(parts[one], gradients[k]) for one, k in pairs], np.int64
+    place_of = np.array(
+        [_place(parts[thing_number], gradients[k]) for thing_number, k in pairs], np.int64
     )[which]  # fmt: skip
-    named = doing & (told >= 0)
+    named = doing & (place_of >= 0)
     by_name = np.zeros(_number(call), np.int64)
-    np.bitwise_or.at(by_name, call[named], 1 << told[named])
-    unnamed = np.bincount(call, weights=doing & (told < 0), minlength=len(by_name)) > 0
+    np.bitwise_or.at(by_name, call[named], 1 << place_of[named])
+    unnamed = np.bincount(call, weights=doing & (place_of < 0), minlength=len(by_name)) > 0
     kinds, kind = distinct_rows(thing, by_name[call], unnamed[call].astype(np.int64))
-    works = [_pieces(things[one], names, bool(others)) for one, names, others in kinds]
-    least = np.array([min(work) for work in works], np.int64)[kind]
-    takes_rest = np.array([_REST in work for work in works], bool)[kind]
+    works = [_pieces(things[thing_number], names, bool(others)) for thing_number, names, others in kinds]
+    first_piece = np.array([min(work) for work in works], np.int64)[kind]
+    takes_rest = np.array([_UNNAMED in work for work in works], bool)[kind]
     divided = by_name[call] > 0
     doing &= ~divided | named | takes_rest
-    piece = np.where(named, told, np.where(doing, _REST, least))
+    piece = np.where(named, place_of, np.where(doing, _UNNAMED, first_piece))
     _, number = distinct_rows(call, piece)
     distinct, place = distinct_rows(kind, piece)
     return (
@@ -329,7 +334,7 @@ def _split(
     )
 
 
-_REST = 62
+_UNNAMED = 62
 """Number of the piece with the work that no name identifies, after those of parts."""
 
 
@@ -337,24 +342,25 @@ def _place(parts: list[str], gradient: str | None) -> int:
     return parts.index(gradient) if gradient in parts else -1
 
 
-def _pieces(one: Charged, names: int, others: bool) -> dict[int, Work | None]:
+def _pieces(charged: Charged, names: int, others: bool) -> dict[int, Work | None]:
     """The work of a call's pieces by their numbers: those in the bits of `names`, and the rest.
 
     The rest is for `others`, kernels whose names state nothing. Without them, or if it is not a
     product as they are, the last named part gets it: a bias's gradient and a weight's are
     sums over the same output gradient.
     """
-    work = one.work
+    work = charged.work
     if work is None or not names:
-        return {_REST: work}
+        return {_UNNAMED: work}
     pieces = {place: [part] for place, part in enumerate(work.parts) if names >> place & 1}
-    rest = [part for place, part in enumerate(work.parts) if place not in pieces]
-    if others and any(part.unit == work.unit for part in rest):
-        pieces[_REST] = rest
+    unnamed = [part for place, part in enumerate(work.parts) if place not in pieces]
+    if others and any(part.unit == work.unit for part in unnamed):
+        pieces[_UNNAMED] = unnamed
     else:
-        pieces[max(pieces)] += rest
+        pieces[max(pieces)] += unnamed
     return {
-        place: replace(summed(work.formula, tuple(own)), bound=work.bound, parts=()) for place, own in pieces.items()
+        place: replace(summed(work.formula, tuple(of_piece)), bound=work.bound, parts=())
+        for place, of_piece in pieces.items()
     }
 
 

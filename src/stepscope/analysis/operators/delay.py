@@ -14,7 +14,7 @@ from stepscope.link.columns import places
 from stepscope.query.scope import Scope
 
 _HOST = """
-    SELECT id, coalesce(parent_id, -1) AS parent_id, start_ns, depth, {asked} AS is_operator,
+    SELECT id, coalesce(parent_id, -1) AS parent_id, start_ns, depth, {condition} AS is_operator,
         CASE WHEN kind = 'operator' THEN name ELSE '' END AS name, coalesce(span, -1) AS span,
         coalesce(input_id, -1) AS input_id, coalesce(stack_id, -1) AS stack_id
     FROM {host} WHERE rank = $rank AND (device_ns IS NOT NULL OR id IN (
@@ -57,30 +57,30 @@ def operator_delays(scope: Scope, keys: Sequence[str]) -> dict[str, list[Any]]:
         the starts of the calls to the start of the first and the end of the last work that was
         launched anywhere in them, summed over the `launching` calls that launched any.
     """
-    found: dict[str, list[Any]] = {name: [] for name in ("name", "rank", *keys, "first_ns", "last_ns", "launching")}
+    columns: dict[str, list[Any]] = {name: [] for name in ("name", "rank", *keys, "first_ns", "last_ns", "launching")}
     for rank in scope.ranks:
         calls = scope.remembered((__name__, rank), partial(_launching, scope, rank))
         groups, which = distinct_rows(*(calls.columns[key] for key in ("name", *keys)))
         for group in groups:
-            found["name"].append(calls.names[group[0]])
-            found["rank"].append(rank)
+            columns["name"].append(calls.names[group[0]])
+            columns["rank"].append(rank)
             for key, value in zip(keys, group[1:], strict=True):
-                found[key].append(None if value < 0 else value)
+                columns[key].append(None if value < 0 else value)
         for column in ("first_ns", "last_ns"):
             total = np.zeros(len(groups), dtype=np.int64)
             np.add.at(total, which, getattr(calls, column))
-            found[column] += total.tolist()
-        found["launching"] += np.bincount(which, minlength=len(groups)).tolist()
-    return found
+            columns[column] += total.tolist()
+        columns["launching"] += np.bincount(which, minlength=len(groups)).tolist()
+    return columns
 
 
 def _launching(scope: Scope, rank: int) -> _Launching:
     # A call's work is everything launched in it, whatever part of the recording is requested.
     tables = {"host": scope.every("host_event"), "device": scope.every("device_event")}
-    asked = "kind = 'operator'"
+    condition = "kind = 'operator'"
     if scope.part:
-        asked += " AND id IN (SELECT id FROM host_event WHERE rank = $rank)"
-    host = scope.rows(_HOST.format(asked=asked, **tables), {"rank": rank})
+        condition += " AND id IN (SELECT id FROM host_event WHERE rank = $rank)"
+    host = scope.rows(_HOST.format(condition=condition, **tables), {"rank": rank})
     first, last = _extents(scope, rank, host)
     calls = np.flatnonzero(host.column("is_operator").to_numpy(zero_copy_only=False) & (first < _NEVER))
     name, names = coded(host.column("name"))
@@ -96,11 +96,11 @@ def _extents(scope: Scope, rank: int, host: Any) -> tuple[Array, Array]:
     depth = host.column("depth").to_numpy()
     work = scope.sql(_DEVICE.format(work=WORK, device=scope.every("device_event")), {"rank": rank})
     place = places(ids, work.column("id").to_numpy())
-    known = place >= 0
+    has_row = place >= 0
     first = np.full(len(ids), _NEVER, dtype=np.int64)
     last = np.full(len(ids), -_NEVER, dtype=np.int64)
-    first[place[known]] = work.column("first_ns").to_numpy()[known]
-    last[place[known]] = work.column("last_ns").to_numpy()[known]
+    first[place[has_row]] = work.column("first_ns").to_numpy()[has_row]
+    last[place[has_row]] = work.column("last_ns").to_numpy()[has_row]
     order = np.argsort(-depth.astype(np.int64), kind="stable")
     order = order[parent[order] >= 0]
     for level in np.split(order, np.flatnonzero(np.diff(depth[order])) + 1):

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stepscope.analysis.attribution import CALLED
+from stepscope.analysis.attribution import HOST_CALLS
 from stepscope.analysis.operators.calls import Codes, coded, distinct_rows
 from stepscope.analysis.recording import Array
 from stepscope.formats.nesting import Forest
 from stepscope.link.columns import places
 from stepscope.query.scope import Scope
 
-NOTHING = -1
+NO_EVENT = -1
 
-_CALLS = CALLED.format(host="host_event")
+_CALLS = HOST_CALLS.format(host="host_event")
 
 _PARENTS = f"""
     SELECT id, coalesce(parent_id, -1) AS parent_id, coalesce(forward_id, -1) AS forward_id
@@ -78,38 +78,38 @@ def origins(scope: Scope, rank: int, operator: Array) -> Origins:
     parent = places(ids, table.column("parent_id").to_numpy())
     forward = places(ids, table.column("forward_id").to_numpy())
     start = places(ids, operator)
-    origin = np.where(start >= 0, forward[start] if len(forward) else NOTHING, NOTHING)
+    origin = np.where(start >= 0, forward[start] if len(forward) else NO_EVENT, NO_EVENT)
 
     chosen = np.zeros(len(ids), dtype=bool)
     _mark_above(chosen, parent, start)
     _mark_above(chosen, parent, origin)
     place = np.flatnonzero(chosen)
-    number = np.full(len(ids) + 1, NOTHING, dtype=np.int64)  # the last one is for -1
+    number = np.full(len(ids) + 1, NO_EVENT, dtype=np.int64)  # the last one is for -1
     number[place] = np.arange(len(place))
     with scope.beside("origin", {"chosen": pa.table({"id": ids[place]})}):
         details = scope.sql(_DETAILS, {"rank": rank})
     above = _Above(number[parent[place]], details)
-    own, source = number[start], number[origin]
+    of_kernel, source = number[start], number[origin]
     # The numbers and the kernel's own operator come from the backward, everything else from its forward.
-    told = np.where(source >= 0, source, own)
+    of_forward = np.where(source >= 0, source, of_kernel)
 
     def at(values: Array, where: Array) -> Array:
-        return np.append(values, NOTHING)[where]
+        return np.append(values, NO_EVENT)[where]
 
-    ranges = at(above.ranges, told)
-    nearest = at(above.sequence, own)
-    outermost = at(above.outer_sequence, own)
-    stack = at(above.stack, told)
+    ranges = at(above.ranges, of_forward)
+    nearest = at(above.sequence, of_kernel)
+    outermost = at(above.outer_sequence, of_kernel)
+    stack = at(above.stack, of_forward)
     return Origins(
         names=above.names,
         paths=above.paths,
-        function=at(above.function, told),
-        outer=at(above.outer, told),
-        inner=at(above.inner, own),
+        function=at(above.function, of_forward),
+        outer=at(above.outer, of_forward),
+        inner=at(above.inner, of_kernel),
         ranges=ranges,
         sequence=nearest,
-        other_sequence=np.where(outermost == nearest, NOTHING, outermost),
-        stack=np.where(stack >= 0, stack, at(above.stack, own)),
+        other_sequence=np.where(outermost == nearest, NO_EVENT, outermost),
+        stack=np.where(stack >= 0, stack, at(above.stack, of_kernel)),
     )
 
 
@@ -119,9 +119,9 @@ def _mark_above(chosen: Array, parent: Array, start: Array) -> None:
     while len(here):
         reached = np.zeros(len(chosen) + 1, dtype=bool)
         reached[here] = True  # the last index is for -1
-        found = np.flatnonzero(reached[:-1] & ~chosen)
-        chosen[found] = True
-        here = parent[found]
+        fresh = np.flatnonzero(reached[:-1] & ~chosen)
+        chosen[fresh] = True
+        here = parent[fresh]
 
 
 class _Above:
@@ -131,14 +131,14 @@ class _Above:
         count = details.num_rows
         sort = details.column("sort").to_numpy()
         name, self.names = coded(details.column("name"))
-        own_sequence = details.column("sequence").to_numpy()
-        own_stack = details.column("stack").to_numpy()
-        nothing = np.full(count, NOTHING, dtype=np.int64)
-        self.function = np.where(sort == _FUNCTION, name, NOTHING)
-        self.outer = np.where(sort == _OPERATOR, name, NOTHING)
+        sequence = details.column("sequence").to_numpy()
+        stack = details.column("stack").to_numpy()
+        missing = np.full(count, NO_EVENT, dtype=np.int64)
+        self.function = np.where(sort == _FUNCTION, name, NO_EVENT)
+        self.outer = np.where(sort == _OPERATOR, name, NO_EVENT)
         self.inner = self.outer.copy()
-        self.sequence, self.outer_sequence = own_sequence.copy(), own_sequence.copy()
-        self.stack, self.ranges = own_stack.copy(), nothing
+        self.sequence, self.outer_sequence = sequence.copy(), sequence.copy()
+        self.stack, self.ranges = stack.copy(), missing
         paths = Codes()
         for rows in Forest.of(parent).layers():
             up = parent[rows]

@@ -23,10 +23,10 @@ def inner_calls(scope: Scope, calls: str, key: str = "name", tables: str = "host
     from stepscope.link.columns import places
     from stepscope.link.recursion import inside_alike
 
-    found: dict[str, list[int]] = {"rank": [], "id": []}
+    result: dict[str, list[int]] = {"rank": [], "id": []}
     names = scope.sql(f"SELECT DISTINCT name FROM host_event WHERE recursive AND {calls}")
     if not names.num_rows:
-        return found
+        return result
     recordings = scope.sql("SELECT DISTINCT rank, span FROM host_event ORDER BY ALL").to_pylist()
     for recording in recordings:
         # a 64-bit hash represents the key: comparing millions of texts would cost far more
@@ -52,6 +52,6 @@ def inner_calls(scope: Scope, calls: str, key: str = "name", tables: str = "host
                 rows.column("recursive").to_numpy(),
             )
         ]
-        found["rank"] += [recording["rank"]] * len(inner)
-        found["id"] += inner.tolist()
-    return found
+        result["rank"] += [recording["rank"]] * len(inner)
+        result["id"] += inner.tolist()
+    return result

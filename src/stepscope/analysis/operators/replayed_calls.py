@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.attribution import CALLED
+from stepscope.analysis.attribution import HOST_CALLS
 from stepscope.analysis.operators.calls import Calls, operators
 from stepscope.analysis.recording import Array
 from stepscope.base.errors import UsageError
@@ -30,10 +30,10 @@ from stepscope.query.kernel_names import short_names
 from stepscope.query.part import matching
 from stepscope.query.scope import Scope
 
-_OWN = re.compile(r"aten::(?P<internal>_)?[a-z0-9_]{1,100}")
+_ATEN_NAME = re.compile(r"aten::(?P<internal>_)?[a-z0-9_]{1,100}")
 """torch's own operators, and whether they are internal, which programs do not call."""
 _WORD = re.compile(r"[A-Za-z0-9_.:]{1,64}")
-_MOST_LETTERS = 1 << 20
+_MAX_CHARACTERS = 1 << 20
 
 ERRORS = {
     "nothing-to-replay": (
@@ -98,41 +98,41 @@ def heaviest_calls(scope: Scope, kind: Literal["operator", "kernel"], pattern: s
     if kind == "operator" and "::" not in pattern and not pattern.startswith(("/", "*")):
         pattern = f"aten::{pattern}"
     names = _names(scope, kind, pattern)
-    found: dict[Any, ReplayedCall] = {}
+    calls: dict[Any, ReplayedCall] = {}
     for rank in scope.ranks:
-        _add_rank(scope, rank, kind, names, found)
-    if not found:
+        _add_rank(scope, rank, kind, names, calls)
+    if not calls:
         raise UsageError(
             f"no operator of torch with recorded inputs encloses {printable(pattern)}",
             hint="record with record_shapes=True; autograd's nodes and operators of extensions cannot be "
             "replayed, those of torch in them can: stepscope operators SRC",
             slug="nothing-to-replay",
         )
-    by_device = any(call.device_ns is not None for call in found.values())
+    by_device = any(call.device_ns is not None for call in calls.values())
 
     def order(call: ReplayedCall) -> tuple[int, str, str]:
         weight = (call.device_ns or 0) if by_device else call.host_ns
         return -weight, call.name, repr(call.texts)
 
-    return sorted(found.values(), key=order)[:top]
+    return sorted(calls.values(), key=order)[:top]
 
 
 def _names(scope: Scope, kind: str, pattern: str) -> list[str]:
     """The recorded names that a pattern matches."""
-    table, kept = (
-        (f"({CALLED.format(host='host_event')})", "kind = 'operator'")
+    table, condition = (
+        (f"({HOST_CALLS.format(host='host_event')})", "kind = 'operator'")
         if kind == "operator"
         else ("device_event", "kind IN ('computation', 'communication')")
     )
-    query = f"SELECT DISTINCT name FROM {table} WHERE {kept}"
+    query = f"SELECT DISTINCT name FROM {table} WHERE {condition}"
     names: list[str] = scope.sql(f"{query} AND {matching('name', pattern)}").column("name").to_pylist()
     if not names:
-        known = scope.sql(f"{query} ORDER BY name").column("name").to_pylist()
-        short = short_names(known) if kind == "kernel" else known
-        names = [name for name, text in zip(known, short, strict=True) if text == pattern]
+        recorded = scope.sql(f"{query} ORDER BY name").column("name").to_pylist()
+        short = short_names(recorded) if kind == "kernel" else recorded
+        names = [name for name, text in zip(recorded, short, strict=True) if text == pattern]
         if not names:
             if kind == "operator":  # autograd's nodes and operators of extensions cannot be replayed
-                short = [name for name in short if _OWN.fullmatch(name)]
+                short = [name for name in short if _ATEN_NAME.fullmatch(name)]
             raise UsageError(
                 f"the recording has no {kind} {printable(pattern)}",
                 hint=did_you_mean(pattern, map(printable, short)) or f"it has no {kind}s at all",
@@ -153,22 +153,22 @@ _KERNELS = """
 """
 
 
-def _add_rank(scope: Scope, rank: int, kind: str, names: Sequence[str], found: dict[Any, ReplayedCall]) -> None:
-    calls = operators(scope, rank, every=kind == "operator")
+def _add_rank(scope: Scope, rank: int, kind: str, names: Sequence[str], by_key: dict[Any, ReplayedCall]) -> None:
+    calls = operators(scope, rank, all_operators=kind == "operator")
     if not len(calls.ids):
         return
     outer = _outermost(calls)
     kernels = scope.sql(_KERNELS, {"rank": rank})
     launched_by = places(calls.ids, kernels.column("operator_id").to_numpy())
     kernel_names = kernels.column("name").to_pylist()
-    wanted = set(names)
+    name_set = set(names)
     if kind == "operator":
-        asked = np.array([name in wanted for name, _, _ in calls.keys], bool)[calls.key]
+        requested = np.array([name in name_set for name, _, _ in calls.keys], bool)[calls.key]
     else:
-        asked = np.zeros(len(calls.ids), bool)
-        of_kernel = np.array([name in wanted for name in kernel_names], bool)
-        asked[launched_by[of_kernel & (launched_by >= 0)]] = True
-    chosen = np.unique(outer[asked & (outer >= 0)])
+        requested = np.zeros(len(calls.ids), bool)
+        of_kernel = np.array([name in name_set for name in kernel_names], bool)
+        requested[launched_by[of_kernel & (launched_by >= 0)]] = True
+    chosen = np.unique(outer[requested & (outer >= 0)])
     table = scope.sql(_TIMES, {"rank": rank})
     rows = places(table.column("id").to_numpy(), calls.ids[chosen])
     names_of = ("dur_ns", "device_ns", "captured")
@@ -178,7 +178,7 @@ def _add_rank(scope: Scope, rank: int, kind: str, names: Sequence[str], found: d
     for place, dur_ns, device_ns, was_captured in zip(chosen.tolist(), *times, strict=True):
         name, span, given = calls.keys[calls.key[place]]
         key = (name, calls.texts[span, given])
-        call = of_place[place] = found.setdefault(key, ReplayedCall(*key))
+        call = of_place[place] = by_key.setdefault(key, ReplayedCall(*key))
         if was_captured:
             captured[place] = set()
         else:
@@ -186,7 +186,7 @@ def _add_rank(scope: Scope, rank: int, kind: str, names: Sequence[str], found: d
         call.host_ns += dur_ns
         if device_ns is not None:
             call.device_ns = (call.device_ns or 0) + device_ns
-    for place in np.flatnonzero(asked).tolist():
+    for place in np.flatnonzero(requested).tolist():
         if (within := of_place.get(int(outer[place]))) is not None:
             within.within.add(calls.keys[calls.key[place]][0])
     launched = zip(
@@ -198,11 +198,11 @@ def _add_rank(scope: Scope, rank: int, kind: str, names: Sequence[str], found: d
     )
     for place, name, ns, replay in launched:
         within_place = int(outer[place]) if place >= 0 else -1
-        if (one := of_place.get(within_place)) is None:
+        if (enclosing := of_place.get(within_place)) is None:
             continue
-        one.kernels[name] += 1
+        enclosing.kernels[name] += 1
         if within_place in captured:
-            one.device_ns = (one.device_ns or 0) + ns
+            enclosing.device_ns = (enclosing.device_ns or 0) + ns
             captured[within_place].add(replay)
     for place, replays in captured.items():
         of_place[place].calls += len(replays)
@@ -212,26 +212,26 @@ def _outermost(calls: Calls) -> Array:
     """For each operator the index of the outermost one of torch that it is part of, -1 for none: a public
     one if there is one."""
     names = [name for name, _, _ in calls.keys]
-    read = [_OWN.fullmatch(name) for name in names]
+    read = [_ATEN_NAME.fullmatch(name) for name in names]
     given = [calls.texts.get(key[1:], (None,))[0] is not None for key in calls.keys]
     # 2 for a public operator, 1 for an internal one, 0 for one that cannot be repeated.
     worth = np.array(
         [
-            0 if not (own and has) or name in SAID_BY_TEXT else 2 - bool(own["internal"])
-            for name, own, has in zip(names, read, given, strict=True)
+            0 if not (of_torch and has) or name in SAID_BY_TEXT else 2 - bool(of_torch["internal"])
+            for name, of_torch, has in zip(names, read, given, strict=True)
         ]
     )[calls.key]
-    own = np.array([one is not None for one in read], bool)[calls.key]
+    of_torch = np.array([match is not None for match in read], bool)[calls.key]
     numbers = {name: number for number, name in enumerate(names)}
     number = np.array([numbers[name] for name in names])[calls.key]
     inner = np.flatnonzero(calls.parent >= 0)
     worth[calls.parent[inner[number[inner] == number[calls.parent[inner]]]]] = 0
     best = np.where(worth > 0, np.arange(len(calls.ids)), -1)
-    above = np.where(own, calls.parent, -1)
+    above = np.where(of_torch, calls.parent, -1)
     while (inside := np.flatnonzero(above >= 0)).size:
         up, now = above[inside], best[inside]
         # A parent of the same name is autocast's: everything above it has other types, too.
-        goes_on = own[up] & ~((now >= 0) & (number[up] == number[now]))
+        goes_on = of_torch[up] & ~((now >= 0) & (number[up] == number[now]))
         taken = goes_on & (worth[up] > 0) & (worth[up] >= np.where(now >= 0, worth[now], 0))
         best[inside[taken]] = up[taken]
         above[inside] = np.where(goes_on, calls.parent[up], -1)
@@ -252,16 +252,16 @@ def rebuilt(call: ReplayedCall) -> Rebuilt | str:
     for place, literal in enumerate(inputs):
         if isinstance(literal, str):
             return f"input {place}: {literal}"
-    tensors = [one for one in inputs if isinstance(one, dict) and "shape" in one]
+    tensors = [item for item in inputs if isinstance(item, dict) and "shape" in item]
     assumed = []
-    if any(isinstance(one, TensorList) for one in parsed.arguments):
-        told = f"{kind} as a kernel's name has it" if kind else _dtype_beside(parsed)
-        assumed.append(f"tensors of lists, whose type is not recorded, are {told}")
+    if any(isinstance(item, TensorList) for item in parsed.arguments):
+        type_text = f"{kind} as a kernel's name has it" if kind else _dtype_of_other_input(parsed)
+        assumed.append(f"tensors of lists, whose type is not recorded, are {type_text}")
     if strides is None:
         assumed.append("tensors, whose strides are not recorded, are contiguous")
-    if any(one["dtype"].startswith(("int", "uint")) and "below" not in one for one in tensors):
+    if any(item["dtype"].startswith(("int", "uint")) and "below" not in item for item in tensors):
         assumed.append("integers that are not known to be indices are 0")
-    if any(one["dtype"] == "bool" for one in tensors):
+    if any(item["dtype"] == "bool" for item in tensors):
         assumed.append("masks are True everywhere")
     return Rebuilt(inputs, tuple(assumed))
 
@@ -274,9 +274,9 @@ def _literal(call: Call, position: int, given: Argument) -> dict[str, Any] | str
     if isinstance(given, TensorList):
         if not given.tensors:
             return "a list of tensors that is not recorded: PyTorch leaves lists of more than 30 out"
-        kind = _dtype_beside(call)
+        kind = _dtype_of_other_input(call)
         listed = [_tensor(Tensor(t.shape, t.dtype or kind, t.strides), None) for t in given.tensors]
-        return next((one for one in listed if isinstance(one, str)), {"tensors": listed})
+        return next((item for item in listed if isinstance(item, str)), {"tensors": listed})
     value = given.value
     if value is None:
         if "List" in given.kind:
@@ -285,16 +285,16 @@ def _literal(call: Call, position: int, given: Argument) -> dict[str, Any] | str
     if isinstance(value, str):
         return {"value": value} if _WORD.fullmatch(value) else "a text that is not recorded in full"
     if isinstance(value, tuple):
-        if not all(isinstance(one, (bool, int, float)) and math.isfinite(one) for one in value):
+        if not all(isinstance(item, (bool, int, float)) and math.isfinite(item) for item in value):
             return "a list that is not recorded in full"
         return {"value": list(value)}
     return {"value": value} if math.isfinite(value) else {"float": str(value)}
 
 
-def _dtype_beside(call: Call) -> str:
+def _dtype_of_other_input(call: Call) -> str:
     """Element type for lists of tensors, which recorders omit: that of a tensor beside them."""
-    beside = (one.dtype for one in call.arguments if isinstance(one, Tensor) and one.dtype)
-    return next(beside, "float32")
+    dtypes = (tensor.dtype for tensor in call.arguments if isinstance(tensor, Tensor) and tensor.dtype)
+    return next(dtypes, "float32")
 
 
 def _tensor(tensor: Tensor, below: int | None) -> dict[str, Any] | str:
@@ -323,4 +323,4 @@ def _contiguous(shape: Iterable[int]) -> tuple[int, ...]:
 def kernel_names(call: ReplayedCall) -> list[str]:
     """The kernels that it launched; empty if their names are too long for a script."""
     names = sorted(map(printable, call.kernels))
-    return names if sum(map(len, names)) <= _MOST_LETTERS else []
+    return names if sum(map(len, names)) <= _MAX_CHARACTERS else []

@@ -15,7 +15,7 @@ import numpy as np
 
 from stepscope.analysis.kernels.measured import Joined, joined_kernels
 from stepscope.analysis.operators.calls import Codes, coded, distinct_rows
-from stepscope.analysis.operators.charging import DIRECTIONS, Charges, KeptWork, charges_of, kept_work
+from stepscope.analysis.operators.charging import DIRECTIONS, Charges, WorkInPart, charges_of, work_in_part
 from stepscope.analysis.recording import Array, every_step
 from stepscope.base.units import ratio_text
 from stepscope.costs import CLASSES, NOT_RECORDED, PRODUCTS, Conventions, Work, class_of, tensor_core_use
@@ -94,8 +94,8 @@ class DeviceWork:
         distinct, which = distinct_rows(group, self.rows["variant"])
         sums = (np.bincount(which, weights=self.rows[name], minlength=len(distinct)).tolist() for name in _SUMMED)
         parts = [
-            Part(one[0], one[1], round(events), round(device_ns), round(shared), *rest)
-            for one, events, device_ns, shared, *rest in zip(distinct, *sums, strict=True)
+            Part(key[0], key[1], round(events), round(device_ns), round(shared), *other_sums)
+            for key, events, device_ns, shared, *other_sums in zip(distinct, *sums, strict=True)
         ]
         return sorted(parts, key=lambda part: (part.group, -part.device_ns, part.variant))
 
@@ -105,10 +105,10 @@ class DeviceWork:
         Args:
             group: the number of each row's key.
         """
-        found: list[list[Part]] = [[] for _ in keys.of]
+        parts_of: list[list[Part]] = [[] for _ in keys.of]
         for part in self.parts(group):
-            found[part.group].append(part)
-        return dict(zip(keys.of, found, strict=True))
+            parts_of[part.group].append(part)
+        return dict(zip(keys.of, parts_of, strict=True))
 
     @property
     def device_ns(self) -> int:
@@ -153,26 +153,28 @@ COUNTED = ("flops", "dram_bytes", "l2_bytes", "l1_bytes")
 """What hardware counters may have counted: operations, bytes of each memory."""
 _SUMMED = (
     *("events", "device_ns", "shared_ns", "weight", "occupancy_ns", "occupied_ns"),
-    *(name for one in COUNTED for name in (f"counted_{one}", f"counted_{one}_ns")),
+    *(name for counter in COUNTED for name in (f"counted_{counter}", f"counted_{counter}_ns")),
 )
 _KEYS = ("rank", "span", "device", "step", "module", "direction", "variant", "kernel", "work")
 
 
 def device_work_of(scope: Scope, conventions: Conventions | None = None) -> DeviceWork:
     """The scope's device work with the work of its operators; cached in the scope."""
-    asked = conventions or Conventions()
-    return scope.once((__name__, asked), lambda: _device_work(scope, asked))
+    by = conventions or Conventions()
+    return scope.once((__name__, by), lambda: _device_work(scope, by))
 
 
 def _device_work(scope: Scope, conventions: Conventions) -> DeviceWork:
     variants, kernels, modules = Codes(), Codes(), Codes()
-    with every_step(scope) as whole:
-        joined = joined_kernels(whole)
+    with every_step(scope) as all_steps:
+        joined = joined_kernels(all_steps)
     parts = []
     for rank, steps in _steps_of_ranks(scope).items():
-        with scope.of_rank(rank, steps) as own:
-            found = charges_of(own, rank, conventions)
-            parts.append(_of_rank(own, rank, found, kept_work(scope, rank), variants, kernels, modules, joined))
+        with scope.of_rank(rank, steps) as rank_scope:
+            charges = charges_of(rank_scope, rank, conventions)
+            parts.append(
+                _of_rank(rank_scope, rank, charges, work_in_part(scope, rank), variants, kernels, modules, joined)
+            )
     names = (*_KEYS, *_SUMMED)
     rows = {name: np.concatenate([part[name] for part in parts]) if parts else np.zeros(0, np.int64) for name in names}
     return DeviceWork(
@@ -199,28 +201,28 @@ def _has_transform(kernel: str) -> bool:
 def _of_rank(
     scope: Scope,
     rank: int,
-    found: Charges,
-    kept: KeptWork | None,
+    charges: Charges,
+    part: WorkInPart | None,
     variants: Codes,
     kernels: Codes,
     modules: Codes,
     joined: Joined,
 ) -> dict[str, Array]:
-    events, kernel, call, duration = found.events, found.kernel, found.call, found.duration
+    events, kernel, call, duration = charges.events, charges.kernel, charges.call, charges.duration
     count = events.num_rows
     calls = int(call.max(initial=-1)) + 1
     device, kinds_of_device = _devices(scope, rank, events)
     copy_kind, copy_kinds = coded(events.column("copy_kind"))
-    main = found.main()
-    told = np.where(found.moving & (main == kernel), copy_kind, -1)
+    main = charges.main()
+    copy_code = np.where(charges.moving & (main == kernel), copy_kind, -1)
     copied = np.full(calls, -1, dtype=np.int64)
-    copied[call[told >= 0]] = told[told >= 0]
-    transforms = np.array([_has_transform(name) for name in found.kernels], bool)[kernel]
+    copied[call[copy_code >= 0]] = copy_code[copy_code >= 0]
+    transforms = np.array([_has_transform(name) for name in charges.kernels], bool)[kernel]
     transformed = np.bincount(call, weights=transforms, minlength=calls) > 0
 
-    def variant(one: tuple[int, ...]) -> Variant:
-        thing, main_kernel, device_number, copied_number, in_transform = one
-        name, row, work, why, first = found.things[thing]
+    def variant(key: tuple[int, ...]) -> Variant:
+        thing, main_kernel, device_number, copied_number, in_transform = key
+        name, row, work, why, first = charges.things[thing]
         return Variant(
             name,
             row.dims,
@@ -228,15 +230,15 @@ def _of_rank(
             row.strides,
             work,
             why,
-            found.kernels[main_kernel],
+            charges.kernels[main_kernel],
             kinds_of_device[device_number],
             copy_kinds[copied_number] if copied_number >= 0 else "",
             bool(in_transform) and work is not None and work.family == "convolution",
             first,
         )
 
-    distinct, which = distinct_rows(found.thing, main, device, copied[call], transformed.astype(np.int64)[call])
-    variant_code = variants.all(variant(one) for one in distinct)
+    distinct, which = distinct_rows(charges.thing, main, device, copied[call], transformed.astype(np.int64)[call])
+    variant_code = variants.all(variant(counter) for counter in distinct)
     module, module_names = coded(events.column("module"))
     module_code = np.array([modules(name) if name else -1 for name in module_names], np.int64)
     occupancy = events.column("occupancy").to_numpy()
@@ -249,19 +251,19 @@ def _of_rank(
         "module": module_code[module] if count else module,
         "direction": events.column("direction").to_numpy().astype(np.int64),
         "variant": variant_code[which] if count else kernel,
-        "kernel": kernels.all(found.kernels)[kernel] if count else kernel,
-        "work": np.where(found.communication, 1, np.where(found.moving, 2, 0)),
+        "kernel": kernels.all(charges.kernels)[kernel] if count else kernel,
+        "work": np.where(charges.communication, 1, np.where(charges.moving, 2, 0)),
         "events": np.ones(count, np.int64),
         "device_ns": duration,
-        "shared_ns": np.where(found.shared, duration, 0),
-        "weight": found.share,
+        "shared_ns": np.where(charges.shared, duration, 0),
+        "weight": charges.share,
         "occupancy_ns": np.where(occupied, occupancy * duration, 0.0),
         "occupied_ns": np.where(occupied, duration, 0),
-        **_counted(joined, rank, events.column("id").to_numpy(), duration, found, kernel),
+        **_counted(joined, rank, events.column("id").to_numpy(), duration, charges, kernel),
     }
-    if kept is not None:
-        rows, ns = kept.of(events.column("id").to_numpy())
-        whole_ns = np.maximum(duration[rows], 1)
+    if part is not None:
+        rows, ns = part.of(events.column("id").to_numpy())
+        complete_ns = np.maximum(duration[rows], 1)
         columns = {name: values[rows] for name, values in columns.items()}
         columns["device_ns"] = ns
         counted = [name for name in columns if name.startswith("counted_")]
@@ -269,49 +271,53 @@ def _of_rank(
         for name in ("shared_ns", "occupied_ns", *spans):
             columns[name] = np.where(columns[name] > 0, ns, 0)
         for name in ("weight", "occupancy_ns", *(name for name in counted if name not in spans)):
-            columns[name] = np.where(ns == duration[rows], columns[name], columns[name] * ns / whole_ns)
+            columns[name] = np.where(ns == duration[rows], columns[name], columns[name] * ns / complete_ns)
     return _grouped(columns)
 
 
-def _counted(joined: Joined, rank: int, ids: Array, duration: Array, found: Charges, kernel: Array) -> dict[str, Array]:
+def _counted(
+    joined: Joined, rank: int, ids: Array, duration: Array, charges: Charges, kernel: Array
+) -> dict[str, Array]:
     """What counters counted of each piece of work; 0, of 0 ns, if they did not."""
-    own = np.flatnonzero(joined.rank == rank)
-    own = own[np.argsort(joined.id[own])]
-    at = places(joined.id[own], ids)
-    on_tensor_cores = np.array([tensor_core_use(name, None).used for name in found.kernels] if len(own) else [], bool)
+    rows = np.flatnonzero(joined.rank == rank)
+    rows = rows[np.argsort(joined.id[rows])]
+    at = places(joined.id[rows], ids)
+    on_tensor_cores = np.array(
+        [tensor_core_use(name, None).used for name in charges.kernels] if len(rows) else [], bool
+    )
     columns = {}
-    for one in COUNTED:
+    for counter in COUNTED:
         values = np.full(len(ids), np.nan)
-        if len(own):
-            values = np.where(at >= 0, joined.figure(one)[own][at], np.nan)
-            if one == "flops":
+        if len(rows):
+            values = np.where(at >= 0, joined.figure(counter)[rows][at], np.nan)
+            if counter == "flops":
                 # Without the counters of their paths, the work of tensor cores is missing from the others' sums.
-                paths = np.where(at >= 0, joined.figure("tensor_operations")[own][at], np.nan)
+                paths = np.where(at >= 0, joined.figure("tensor_operations")[rows][at], np.nan)
                 values = np.where(on_tensor_cores[kernel] & ~(paths > 0), np.nan, values)
-        known = np.isfinite(values)
-        columns[f"counted_{one}"] = np.where(known, values, 0.0)
-        columns[f"counted_{one}_ns"] = np.where(known, duration, 0)
+        measured = np.isfinite(values)
+        columns[f"counted_{counter}"] = np.where(measured, values, 0.0)
+        columns[f"counted_{counter}_ns"] = np.where(measured, duration, 0)
     return columns
 
 
 def _devices(scope: Scope, rank: int, events: Any) -> tuple[Array, list[Device]]:
     query = "SELECT device, kind, name, sm_count FROM device WHERE rank = $rank"
     rows = scope.sql(query, {"rank": rank}).to_pylist()
-    known = {row["device"]: Device(row["name"], row["sm_count"]) for row in rows}
+    named_devices = {row["device"]: Device(row["name"], row["sm_count"]) for row in rows}
     kinds = {row["device"]: row["kind"] for row in rows}
     # Recorders of AMD's devices number them by node in one place and by process in another: if all
     # that the process saw are alike, one without a name is like them.
-    named = {device for device in known.values() if device.name is not None}
+    named = {device for device in named_devices.values() if device.name is not None}
     other = named.pop() if len(named) == 1 else Device(None, None)
     numbers, which = np.unique(events.column("device").to_numpy(), return_inverse=True)
-    found = []
+    devices = []
     for number in numbers.tolist():
-        device = known.get(number, other)
+        device = named_devices.get(number, other)
         device = other if device.name is None else device
         if device.name is None and number in kinds:
-            device = known[number]._replace(name=unknown_model(kinds[number]))
-        found.append(device)
-    return which.reshape(-1), found
+            device = named_devices[number]._replace(name=unknown_model(kinds[number]))
+        devices.append(device)
+    return which.reshape(-1), devices
 
 
 def _grouped(columns: dict[str, Array]) -> dict[str, Array]:
@@ -326,27 +332,27 @@ def _grouped(columns: dict[str, Array]) -> dict[str, Array]:
     return grouped
 
 
-def classes_of(found: DeviceWork) -> Array:
+def classes_of(work: DeviceWork) -> Array:
     """Class of work of each row, as an index in `costs.CLASSES`.
 
     By the operator's family first, else by the kernel's name. Work launched in an optimizer's step is
     the optimizer's, except products, communication, copies and fills.
     """
-    rows = found.rows
-    works = [variant.work for variant in found.variants]
+    rows = work.rows
+    works = [variant.work for variant in work.variants]
     kernel_work = rows["work"] == 0
-    return _classes(rows["variant"], works, rows["kernel"], found.kernels, rows["direction"], kernel_work)
+    return _classes(rows["variant"], works, rows["kernel"], work.kernels, rows["direction"], kernel_work)
 
 
 def classes_of_events(scope: Scope, rank: int) -> tuple[Array, Array]:
     """Ids of a rank's device work, and the class of work of each, as in `classes_of`."""
-    with scope.of_rank(rank, all_times=True) as own:
-        found = charges_of(own, rank, Conventions())
-    works = [thing.work for thing in found.things]
-    direction = found.events.column("direction").to_numpy()
-    computes = ~found.communication & ~found.moving
-    places = _classes(found.thing, works, found.kernel, found.kernels, direction, computes)
-    return found.events.column("id").to_numpy(), places
+    with scope.of_rank(rank, all_times=True) as rank_scope:
+        charges = charges_of(rank_scope, rank, Conventions())
+    works = [thing.work for thing in charges.things]
+    direction = charges.events.column("direction").to_numpy()
+    computes = ~charges.communication & ~charges.moving
+    places = _classes(charges.thing, works, charges.kernel, charges.kernels, direction, computes)
+    return charges.events.column("id").to_numpy(), places
 
 
 def _classes(
@@ -355,11 +361,11 @@ def _classes(
     place = {name: number for number, name in enumerate(CLASSES)}
     pairs, which = distinct_rows(thing, kernel)
 
-    def named(one: int, name: int) -> int:
-        work = works[one]
+    def named(thing_number: int, name: int) -> int:
+        work = works[thing_number]
         return place[class_of(None if work is None else work.family, kernels[name])]
 
     result = np.array([named(*pair) for pair in pairs], np.int64)[which]
-    kept = [place[name] for name in (*PRODUCTS, "communication")]
+    fixed = [place[name] for name in (*PRODUCTS, "communication")]
     stepping = (direction == DIRECTIONS.index("optimizer")) & computes
-    return np.where(stepping & ~np.isin(result, kept), place["optimizer"], result)
+    return np.where(stepping & ~np.isin(result, fixed), place["optimizer"], result)

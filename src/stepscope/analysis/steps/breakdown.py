@@ -131,15 +131,15 @@ class Breakdown:
 def break_down_all(scope: Scope) -> list[Breakdown]:
     """Breaks down every step of a scope; cached in the scope."""
 
-    def made() -> list[Breakdown]:
-        with every_step(scope) as whole:
+    def break_all() -> list[Breakdown]:
+        with every_step(scope) as all_steps:
             return [
                 broken
                 for ranks in rank_batches(scope)
-                for broken in break_down(whole, steps_of(scope, ranks), device_work(whole, ranks), ranks)
+                for broken in break_down(all_steps, steps_of(scope, ranks), device_work(all_steps, ranks), ranks)
             ]
 
-    return scope.once(__name__, made)
+    return scope.once(__name__, break_all)
 
 
 def break_down(
@@ -165,12 +165,12 @@ def break_down(
     inner = max(depth, range_depth(scope, ranks)) if causes else depth
     query = _HOST.format(ranks=ranks, depth=depth, inner=inner)
     host, lost = recordings(scope.numpy(query)), ranks_without_their_device(scope)
-    for key, own in steps.items():
+    for key, of_recording in steps.items():
         doing = host[key]["activity"] if key in host else np.empty(0)
         calls = (doing == _RUNTIME) | (doing == _BLOCKED)
         runtime, operators = bool(calls.any()), bool((~calls).any())
         work = key in device
-        start, end = own["start_ns"], own["end_ns"]
+        start, end = of_recording["start_ns"], of_recording["end_ns"]
         if work:
             first, last = extent(device[key])
             start, end = np.concatenate([start, first]), np.concatenate([end, last])
@@ -179,24 +179,24 @@ def break_down(
         idle_ns = np.zeros((len(CAUSES), len(IDLE_PARTS)), dtype=np.int64)
         waits = None
         if causes and work:
-            windows = _counted(own) if marked else None
+            windows = _counted(of_recording) if marked else None
             gaps = find_gaps(device[key], KERNEL_WAIT_NS, windows)
             during = _while_idle(layers, host.get(key))
             idle = split(gaps.start, gaps.end, during)
             for cause in range(len(CAUSES)):
                 idle_ns[cause] = idle[gaps.cause == cause].sum(axis=0)
             late = (gaps.cause == HOST_WAIT) | (gaps.cause == NO_WORK_FOLLOWS)
-            begins, ends = gaps.start[late], gaps.end[late]
-            window = np.zeros(len(begins), dtype=np.int64)
+            gap_start, gap_end = gaps.start[late], gaps.end[late]
+            window = np.zeros(len(gap_start), dtype=np.int64)
             if windows is not None:
-                window = np.searchsorted(windows["start_ns"], begins, side="right") - 1
-            blocked = covered(_on_host(host.get(key), _BLOCKED), begins, ends)
+                window = np.searchsorted(windows["start_ns"], gap_start, side="right") - 1
+            blocked = covered(_on_host(host.get(key), _BLOCKED), gap_start, gap_end)
             launched = gaps.cause[late] == HOST_WAIT
-            waits = HostWaits(begins, ends, window, idle[late], blocked, launched)
+            waits = HostWaits(gap_start, gap_end, window, idle[late], blocked, launched)
         yield Breakdown(
             *key,
-            steps=own,
-            parts_ns=parts_ns[: len(own["step"])],
+            steps=of_recording,
+            parts_ns=parts_ns[: len(of_recording["step"])],
             measured=(
                 work and has_times(device[key]),
                 work,
@@ -207,7 +207,7 @@ def break_down(
                 operators,
                 True,
             ),
-            device_span_ns=parts_ns[len(own["step"]) :],
+            device_span_ns=parts_ns[len(of_recording["step"]) :],
             idle_ns=idle_ns,
             waits=waits,
         )

@@ -40,7 +40,7 @@ def exclusive_shares(work: Columns, window_start: Array, window_end: Array) -> S
         window_start, window_end: windows in order of time that do not overlap (ns).
     """
     taken = Intervals(*np.zeros((2, 0), np.int64))
-    found: list[tuple[Array, Array, Int64s]] = []
+    shares: list[tuple[Array, Array, Int64s]] = []
     for kind in PRECEDENCE:
         rows = np.flatnonzero(work["work"] == kind)
         rows = rows[np.argsort(work["start_ns"][rows], kind="stable")]
@@ -49,11 +49,11 @@ def exclusive_shares(work: Columns, window_start: Array, window_end: Array) -> S
         low = np.maximum(start[piece], window_start[window])
         high = np.minimum(end[piece], window_end[window])
         ns = high - low - covered(taken, low, high)
-        found.append((rows[piece], window, ns))
+        shares.append((rows[piece], window, ns))
         taken = union(
             np.concatenate([taken.start, work["start_ns"][rows]]), np.concatenate([taken.end, work["end_ns"][rows]])
         )
-    row, window, ns = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    row, window, ns = (np.concatenate(parts) for parts in zip(*shares, strict=True))
     return Shares(row, window, ns)
 
 

@@ -148,34 +148,34 @@ def find_gaps(work: Columns, kernel_wait_ns: int, windows: Columns | None = None
     launch, launched = work["launch_ns"][order], work["launch_end_ns"][order]
     reach = np.maximum.accumulate(end)
     after = np.flatnonzero(start[1:] > reach[:-1])
-    begins, ends = reach[after], start[after + 1]
-    cause = _causes(begins, ends, launch[after + 1], launched[after + 1], kernel_wait_ns)
+    starts, ends = reach[after], start[after + 1]
+    cause = _causes(starts, ends, launch[after + 1], launched[after + 1], kernel_wait_ns)
     if windows is None:
-        return Gaps(begins, ends, cause)
+        return Gaps(starts, ends, cause)
     first = min(int(start[0]), int(windows["start_ns"].min(initial=start[0])))
     last = max(int(reach[-1]), int(windows["end_ns"].max(initial=reach[-1])))
-    begins = np.concatenate([[first], begins, reach[-1:]])
+    starts = np.concatenate([[first], starts, reach[-1:]])
     ends = np.concatenate([start[:1], ends, [last]])
     lead = UNLINKED if launch[0] == NEVER else HOST_WAIT
     cause = np.concatenate([[lead], cause, [NO_WORK_FOLLOWS]])
-    full = begins < ends
-    begins, ends, cause = begins[full], ends[full], cause[full]
+    full = starts < ends
+    starts, ends, cause = starts[full], ends[full], cause[full]
     # Consecutive steps touch, so they cannot be intersected as one `Intervals`.
     low = np.searchsorted(ends, windows["start_ns"], side="right")
-    count = np.maximum(np.searchsorted(begins, windows["end_ns"], side="left") - low, 0)
+    count = np.maximum(np.searchsorted(starts, windows["end_ns"], side="left") - low, 0)
     window = np.repeat(np.arange(len(count)), count)
     gap = np.arange(len(window)) + np.repeat(low - np.cumsum(count) + count, count)
-    starts = np.maximum(begins[gap], windows["start_ns"][window])
-    finishes = np.minimum(ends[gap], windows["end_ns"][window])
-    full = starts < finishes
-    return Gaps(starts[full], finishes[full], cause[gap][full])
+    clipped_start = np.maximum(starts[gap], windows["start_ns"][window])
+    clipped_end = np.minimum(ends[gap], windows["end_ns"][window])
+    full = clipped_start < clipped_end
+    return Gaps(clipped_start[full], clipped_end[full], cause[gap][full])
 
 
-def _causes(begins: Array, ends: Array, launch: Array, launched: Array, kernel_wait_ns: int) -> Array:
+def _causes(starts: Array, ends: Array, launch: Array, launched: Array, kernel_wait_ns: int) -> Array:
     # A call that was under way when the device ran out of work, and then fills the gap, launched too late.
-    held = np.minimum(np.maximum(launched, begins), ends) - begins
-    late = (launch > begins) | ((held >= KERNEL_WAIT_NS) & (2 * held >= ends - begins))
-    short = np.where(ends - begins < kernel_wait_ns, KERNEL_WAIT, OTHER)
+    call_ns = np.minimum(np.maximum(launched, starts), ends) - starts
+    late = (launch > starts) | ((call_ns >= KERNEL_WAIT_NS) & (2 * call_ns >= ends - starts))
+    short = np.where(ends - starts < kernel_wait_ns, KERNEL_WAIT, OTHER)
     linked = np.where(late, HOST_WAIT, short)
     return np.where(launch == NEVER, UNLINKED, linked)
 

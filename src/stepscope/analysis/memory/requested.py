@@ -9,28 +9,28 @@ from stepscope.analysis.memory.replay import Memory, memories
 from stepscope.query.scope import Scope
 from stepscope.schema.arrays import Int64s
 
-_ASKED = "SELECT rank, step, host_start_ns AS start_ns, host_end_ns AS end_ns FROM step ORDER BY ALL"
+_STEPS = "SELECT rank, step, host_start_ns AS start_ns, host_end_ns AS end_ns FROM step ORDER BY ALL"
 
 
-class Asked(NamedTuple):
+class RequestedMemory(NamedTuple):
     """The memory of a device, and its requested states, in order; at least one."""
 
     memory: Memory
     states: Int64s
 
 
-def asked_memory(scope: Scope, whole: Scope) -> Iterator[Asked]:
+def requested_memory(scope: Scope, all_steps: Scope) -> Iterator[RequestedMemory]:
     """The memory of each device, with the states in the requested steps and stretch of time.
 
     Args:
         whole: its ranks with everything (`recording.every_step`).
     """
-    steps = None if scope.steps is None else scope.sql(_ASKED).to_pylist()
-    for memory in memories(whole):
+    steps = None if scope.steps is None else scope.sql(_STEPS).to_pylist()
+    for memory in memories(all_steps):
         windows: list[tuple[int, int]] | None = None
         if steps is not None:
-            own = [one for one in steps if one["rank"] == memory.rank]
-            windows = [(one["start_ns"], one["end_ns"]) for one in own]
+            of_rank = [step for step in steps if step["rank"] == memory.rank]
+            windows = [(step["start_ns"], step["end_ns"]) for step in of_rank]
         if scope.part.window is not None:
             start, end = scope.part.window
             windows = (
@@ -40,4 +40,4 @@ def asked_memory(scope: Scope, whole: Scope) -> Iterator[Asked]:
             )
         states = memory.states_in(windows)
         if len(states):
-            yield Asked(memory, states)
+            yield RequestedMemory(memory, states)
