@@ -9,7 +9,7 @@ def module(name, class_name, *parts):
 
 
 def work(kind, name, ns, *parts):
-    node = Node(kind, name, own_ns={(0, 0, 0): ns} if ns else {}, own_count=1)
+    node = Node(kind, name, self_ns={(0, 0, 0): ns} if ns else {}, self_count=1)
     node.parts = {part.key: part for part in parts}
     return node
 
@@ -27,7 +27,7 @@ def listed(pair, path=()):
     found = []
     for part in pair.parts:
         here = (*path, part.node.name)
-        times = [None if node is None else node.whole_ns for node in (part.before, part.after)]
+        times = [None if node is None else node.total_ns for node in (part.before, part.after)]
         found += [("/".join(here), *times, part.matched), *listed(part, here)]
     return found
 

@@ -1,6 +1,6 @@
 import pytest
 
-from stepscope.compare.drivers import drivers_of
+from stepscope.compare.drivers import find_drivers
 
 
 def row(name, before, after, verdict="slower", share=None, **more):
@@ -10,8 +10,8 @@ def row(name, before, after, verdict="slower", share=None, **more):
 
 
 def named(*rows):
-    found = drivers_of(rows)
-    return found.whole and found.whole["name"], [part["name"] for part in found.parts]
+    found = find_drivers(rows)
+    return found.total and found.total["name"], [part["name"] for part in found.parts]
 
 
 def test_a_tenth_of_the_change_is_a_reason_unless_it_is_unclear():
@@ -27,7 +27,7 @@ def test_a_tenth_of_the_change_is_a_reason_unless_it_is_unclear():
 
 
 def test_what_changed_as_much_the_other_way_is_named_too():
-    found = drivers_of(
+    found = find_drivers(
         (
             row("step", 1000, 900, verdict="faster", share=1.0),
             row("backward", 500, 300, verdict="faster", share=2.0),
@@ -38,7 +38,7 @@ def test_what_changed_as_much_the_other_way_is_named_too():
     )
     assert [part["name"] for part in found.parts] == ["backward"]
     assert [part["name"] for part in found.against] == ["residual"]
-    assert not drivers_of((row("step", 10, 11, verdict="unclear"), row("fc", 10, 9, share=-1.0))).against
+    assert not find_drivers((row("step", 10, 11, verdict="unclear"), row("fc", 10, 9, share=-1.0))).against
 
 
 @pytest.mark.parametrize("verdict", ["unclear", "same"])
@@ -73,5 +73,5 @@ def test_without_a_whole_on_both_sides_every_clear_change_is_told():
 def test_an_added_part_stands_for_its_node_unless_another_was_removed(other, expected):
     rows = [row("step", 500, 600, share=1.0), row("Net", 500, 600, share=1.0), row("new", 0, 100, "added", share=1.0)]
     tree = zip([*rows, *filter(None, [other])], (0, 1, 2, 2), strict=False)
-    (found,) = drivers_of([one | {"depth": depth, "kind": "module"} for one, depth in tree]).parts
+    (found,) = find_drivers([one | {"depth": depth, "kind": "module"} for one, depth in tree]).parts
     assert found["name"] == expected

@@ -3,7 +3,7 @@
 import pytest
 from tests.questions.meetings import Meetings
 
-from stepscope.compare.run_parts import step_parts, tells_waiting
+from stepscope.compare.run_parts import separates_waiting, step_parts
 from stepscope.query.scope import Scope
 from stepscope.store.open import Store
 
@@ -27,4 +27,4 @@ def test_waiting_is_told_where_all_ranks_and_marked_steps_are_there(world_size, 
     rows["step"] = [step | {"rule": rule} for step in rows["step"]]
     rows["rank"] = [{"rank": rank, "world_size": world_size} for rank in range(2)]
     with Store.from_rows(rows) as store, Scope(store) as scope:
-        assert tells_waiting(scope, step_parts(scope)) == told
+        assert separates_waiting(scope, step_parts(scope)) == told

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.costs import Row, is_composite, model_of, of_row
+from stepscope.costs import Row, count_work, is_composite, model_of
 from stepscope.costs.hardware import builtin
 from stepscope.costs.kernel_name import kernel_class
 from stepscope.costs.tensor_cores import tensor_core_use
@@ -136,7 +136,7 @@ def test_resnet50_forward_is_four_billion_multiply_adds_an_image(shared_traces) 
         Row(row.name, row.dims, row.types, related=gradients)
         for row in (_row(e) for e in operators if e["name"] in ("aten::cudnn_convolution", "aten::addmm"))
     ]
-    found = [of_row(row) for row in rows]
+    found = [count_work(row) for row in rows]
     assert None not in found
     count = sum(row.name == "aten::addmm" for row in rows)
     assert count == len(steps) == 6
@@ -158,14 +158,14 @@ def test_bert_on_the_h100_agrees_with_the_table_beside_it(shared_traces) -> None
             line["Input Strides_first"],
             line["Concrete Inputs_first"].replace("'", '"'),
         )
-        found = of_row(row)
+        found = count_work(row)
         assert found is not None
         bias = int(line["param: M"]) * int(line["param: N"])
         assert found.flops + bias == pytest.approx(float(line["GFLOPS_first"]) * 1e9)
         assert found.bytes == pytest.approx(float(line["Data Moved (MB)_first"]) * 2**20)
     with (folder / "tracelens_csv" / "SDPA_fwd.csv").open(encoding="utf-8") as stream:
         (attention,) = csv.DictReader(stream)
-    found = of_row(
+    found = count_work(
         Row(
             attention["name"],
             attention["Input Dims_first"],
@@ -187,7 +187,7 @@ def test_every_operator_of_bert_that_launched_something_has_a_model(shared_trace
     for place, time in times.items():
         assert time > 0
         row = _row(operators[place])
-        assert of_row(row) is not None, row
+        assert count_work(row) is not None, row
         assert not is_composite(row.name)
 
 

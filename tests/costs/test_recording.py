@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stepscope.costs import Conventions, Row, answering, is_composite, of_row
+from stepscope.costs import Conventions, Row, answering, count_work, is_composite
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -87,7 +87,7 @@ def _within(event: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def test_nested_rows_count_once(recorded) -> None:
     rows, parents, counted = recorded
-    works = [of_row(row, Conventions(causal="full")) for row in rows]
+    works = [count_work(row, Conventions(causal="full")) for row in rows]
     modelled = np.array([item is not None and item.family != "view" for item in works])
     composite = np.array([is_composite(row.name) for row in rows])
     owners = answering(np.array(parents), modelled, composite)
@@ -104,6 +104,6 @@ def test_nested_rows_count_once(recorded) -> None:
 def test_nearly_every_row_with_inputs_has_a_model(recorded) -> None:
     rows, _, _ = recorded
     own = [row for row in rows if row.name.startswith("aten::") and row.dims is not None]
-    known = [item is not None for item in map(of_row, own)]
+    known = [item is not None for item in map(count_work, own)]
     assert len(own) > 200
     assert sum(known) / len(own) > 0.97

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from stepscope.costs import FAMILIES, Conventions, Row, formulas, of_row, telling_forward, why_not, work
+from stepscope.costs import FAMILIES, Conventions, Row, count_work, formulas, forward_hints, missing_reason, work
 from stepscope.costs.families import MODELS
 from stepscope.costs.registry import BY_NAME, model_of
 
@@ -381,7 +381,7 @@ def test_an_operator_without_a_formula_is_known_all_the_same() -> None:
     assert einsum is not None
     assert einsum.is_eligible
     row = Row("aten::einsum", "[[2, 3], [3, 5]]")
-    assert (of_row(row), why_not(row)) == (None, "no formula")
+    assert (count_work(row), missing_reason(row)) == (None, "no formula")
     assert "gemm.uncounted" not in {formula.formula for formula in formulas()}
 
 
@@ -393,10 +393,10 @@ def test_every_formula_is_explained() -> None:
 
 
 def test_what_cannot_be_counted_says_why() -> None:
-    assert why_not(Row("aten::mm", "[[2, 3], [3, 5]]")) is None
-    assert why_not(Row("my::operator", "[[2, 3]]")) == "no formula"
-    assert why_not(Row("aten::mm")) == "inputs not recorded"
-    assert why_not(Row("aten::cat", "[[], []]", '["TensorList", "Scalar"]')) == "inputs do not tell"
+    assert missing_reason(Row("aten::mm", "[[2, 3], [3, 5]]")) is None
+    assert missing_reason(Row("my::operator", "[[2, 3]]")) == "no formula"
+    assert missing_reason(Row("aten::mm")) == "inputs not recorded"
+    assert missing_reason(Row("aten::cat", "[[], []]", '["TensorList", "Scalar"]')) == "inputs do not tell"
 
 
 def test_only_few_operators_want_to_see_others() -> None:
@@ -405,7 +405,7 @@ def test_only_few_operators_want_to_see_others() -> None:
     assert BY_NAME["aten::max_pool2d_with_indices"].asks_related
     assert not BY_NAME["aten::mm"].asks_related
     assert not BY_NAME["aten::convolution_backward"].asks_related
-    assert "aten::convolution_backward" in telling_forward()
+    assert "aten::convolution_backward" in forward_hints()
 
 
 def test_conventions_say_what_they_are() -> None:

@@ -29,7 +29,7 @@ CACHES = (
     rules._added,
     operators._added,
     operators.model_of,
-    operators.of_row,
+    operators.count_work,
     hardware._added,
     plugins.metadata_folders,
 )

@@ -12,7 +12,7 @@ from stepscope.api.trace import Trace
 from stepscope.base.errors import SourceError, UsageError
 from stepscope.compare.gates import judge, parse_gate
 from stepscope.compare.interval import RankMean, over_ranks
-from stepscope.compare.rows import set_beside
+from stepscope.compare.rows import compare_rows
 from stepscope.compare.sides import Part, Side
 from stepscope.report.diff_text import verdict_sentence
 from stepscope.store.open import Store
@@ -433,7 +433,7 @@ def test_rounding_loses_nothing_of_the_whole(before, after):
         whole = Part(over_ranks([RankMean(total, 1, None)]))
         return Side("step", 1, whole, {name: Part(timing) for name, timing in measured.items()})
 
-    whole, *parts = set_beside(side(before), side(after), "phase").to_pylist()
+    whole, *parts = compare_rows(side(before), side(after), "phase").to_pylist()
     for column in ("before_ns", "after_ns", "change_ns"):
         assert whole[column] == sum(part[column] or 0 for part in parts)
 
@@ -441,7 +441,7 @@ def test_rounding_loses_nothing_of_the_whole(before, after):
 def test_parts_that_are_not_their_whole_are_a_defect_and_no_answer():
     ten, five = (Part(over_ranks([RankMean(Fraction(ns), 1, None)])) for ns in (10, 5))
     with pytest.raises(ValueError, match="do not add up"):
-        set_beside(*[Side("step", 1, ten, {"forward": five})] * 2, "phase")
+        compare_rows(*[Side("step", 1, ten, {"forward": five})] * 2, "phase")
 
 
 _phases = st.lists(

@@ -32,16 +32,16 @@ class Pair:
     @property
     def node(self) -> Node:
         """Its node after the change, else the one before."""
-        found = self.after or self.before
-        assert found is not None  # noqa: S101  # a pair of nothing is never made
-        return found
+        node = self.after or self.before
+        assert node is not None  # noqa: S101  # a pair of nothing is never made
+        return node
 
 
 def align(before: Node, after: Node) -> Pair:
     """Merges two trees into one."""
-    whole = _pair(before, after)
-    _mark_moved(whole)
-    return whole
+    root = _pair(before, after)
+    _mark_moved(root)
+    return root
 
 
 def _pair(before: Node | None, after: Node | None) -> Pair:
@@ -76,31 +76,31 @@ def _pass_over(parts: dict[Key, Node], others: dict[Key, Node]) -> None:
     for wrapper in _without(parts, others):
         if wrapper.kind not in _WRAPPERS:
             continue
-        held = {
+        moved = {
             key: part
             for key, part in wrapper.parts.items()
             if key in others and key not in parts and key[0] in _WRAPPERS
         }
-        if not held or 2 * sum(part.whole_ns for part in held.values()) < wrapper.whole_ns:
+        if not moved or 2 * sum(part.total_ns for part in moved.values()) < wrapper.total_ns:
             continue
-        left = {key: part for key, part in wrapper.parts.items() if key not in held}
+        left = {key: part for key, part in wrapper.parts.items() if key not in moved}
         del parts[wrapper.key]
-        parts.update(held)
-        if left or wrapper.own_ns:
-            parts[wrapper.key] = Node(wrapper.kind, wrapper.name, None, left, wrapper.own_ns, wrapper.own_count)
+        parts.update(moved)
+        if left or wrapper.self_ns:
+            parts[wrapper.key] = Node(wrapper.kind, wrapper.name, None, left, wrapper.self_ns, wrapper.self_count)
 
 
-def _renamed(gone: Iterable[Node], new: Iterable[Node]) -> dict[Key, Key]:
+def _renamed(removed: Iterable[Node], new: Iterable[Node]) -> dict[Key, Key]:
     """Modules with another name on the other side: those of one class with like parts, in order."""
-    found: dict[Key, Key] = {}
-    mine, theirs = _by_shape(gone), _by_shape(new)
+    renames: dict[Key, Key] = {}
+    mine, theirs = _by_shape(removed), _by_shape(new)
     for shape in mine.keys() & theirs.keys():
         if len(mine[shape]) != len(theirs[shape]):
             continue
         pairs = list(zip(mine[shape], theirs[shape], strict=True))
-        if all(_do_alike(one, other) for one, other in pairs):
-            found |= {one.key: other.key for one, other in pairs}
-    return found
+        if all(_do_similar(left, right) for left, right in pairs):
+            renames |= {left.key: right.key for left, right in pairs}
+    return renames
 
 
 def _by_shape(nodes: Iterable[Node]) -> dict[Any, list[Node]]:
@@ -117,42 +117,42 @@ def _shape(node: Node) -> tuple[Any, ...]:
     return node.class_name, tuple((part.name, _shape(part)) for part in sorted(modules, key=lambda part: part.name))
 
 
-def _do_alike(one: Node, other: Node) -> bool:
+def _do_similar(left: Node, right: Node) -> bool:
     """Whether modules without inner modules run mostly the same operators."""
-    if any(part.kind == "module" for part in one.parts.values()):
+    if any(part.kind == "module" for part in left.parts.values()):
         return True
-    mine = {key for key in one.parts if key[0] in _WRAPPERS}
-    theirs = {key for key in other.parts if key[0] in _WRAPPERS}
+    mine = {key for key in left.parts if key[0] in _WRAPPERS}
+    theirs = {key for key in right.parts if key[0] in _WRAPPERS}
     return len(mine & theirs) >= _AGREE * len(mine | theirs)
 
 
-def _mark_moved(whole: Pair) -> None:
+def _mark_moved(root: Pair) -> None:
     """Links modules that are gone in one place to those that are new in another.
 
     There must be exactly one gone and one new of a shape, with the same name or with inner modules: a linear layer
     that is gone is not the one that is new elsewhere.
     """
-    gone: dict[Any, list[tuple[str, Pair]]] = defaultdict(list)
+    removed: dict[Any, list[tuple[str, Pair]]] = defaultdict(list)
     new: dict[Any, list[tuple[str, Pair]]] = defaultdict(list)
-    for path, pair in _alone(whole, ()):
+    for path, pair in _one_sided(root, ()):
         node = pair.node
         shape = _shape(node)
         what = shape if shape[1] else (shape, node.name)
-        (gone if pair.after is None else new)[path[0], what].append((".".join(path[1:]), pair))
-    for what, places in gone.items():
+        (removed if pair.after is None else new)[path[0], what].append((".".join(path[1:]), pair))
+    for what, places in removed.items():
         others = new.get(what, [])
         if len(places) == len(others) == 1:
-            ((mine, left),), ((theirs, came),) = places, others
-            left.matched, came.matched = f"moved to {theirs}", f"moved from {mine}"
+            ((mine, left),), ((theirs, arrived),) = places, others
+            left.matched, arrived.matched = f"moved to {theirs}", f"moved from {mine}"
 
 
-def _alone(pair: Pair, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Pair]]:
+def _one_sided(pair: Pair, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Pair]]:
     """The outermost modules that only one side has, each with its direction and its path in the model."""
     for part in pair.parts:
         if part.node.kind not in ("direction", "module"):
             continue
         here = (*path, part.node.name)
         if part.before is not None and part.after is not None:
-            yield from _alone(part, here)
+            yield from _one_sided(part, here)
         elif part.node.kind == "module" and part.node.class_name is not None:
             yield here, part

@@ -27,31 +27,31 @@ class Drivers:
     """The rows of a comparison that explain it.
 
     Args:
-        whole: the row of the whole; None where it was not measured on both sides.
+        total: the row of the total; None where it was not measured on both sides.
         parts: the reasons of its change; what changed all the same where it did not change, or not
             clearly; what changed at all where there is no whole. The largest changes first.
         against: what changed as much the other way, where the whole changed.
     """
 
-    whole: Row | None
+    total: Row | None
     parts: tuple[Row, ...]
     against: tuple[Row, ...] = ()
 
 
-def drivers_of(rows: Sequence[Row]) -> Drivers:
-    """Finds the total and the parts that drive it, among an answer's rows as `set_beside` orders them."""
-    whole = rows[0] if rows and rows[0]["name"] in _WHOLES else None
-    if whole is None or whole["change_ns"] is None:
+def find_drivers(rows: Sequence[Row]) -> Drivers:
+    """Finds the total and the parts that drive it, among an answer's rows as `compare_rows` orders them."""
+    total = rows[0] if rows and rows[0]["name"] in _WHOLES else None
+    if total is None or total["change_ns"] is None:
         return Drivers(None, tuple(row for row in rows if row["verdict"] in CERTAIN))
-    unchanged = whole["verdict"] in ("same", "unclear")
+    unchanged = total["verdict"] in ("same", "unclear")
     chosen = _matters if unchanged else _drives
 
     def those(chosen: Callable[[Row, Row], bool]) -> tuple[Row, ...]:
-        if "depth" in whole:
-            return tuple(_deepest(rows, lambda row: chosen(row, whole)))
-        return tuple(row for row in rows[1:] if chosen(row, whole))
+        if "depth" in total:
+            return tuple(_deepest(rows, lambda row: chosen(row, total)))
+        return tuple(row for row in rows[1:] if chosen(row, total))
 
-    return Drivers(whole, those(chosen), () if unchanged else those(_opposes))
+    return Drivers(total, those(chosen), () if unchanged else those(_opposes))
 
 
 def _deepest(rows: Sequence[Row], is_reason: Callable[[Row], bool]) -> list[Row]:
@@ -59,15 +59,15 @@ def _deepest(rows: Sequence[Row], is_reason: Callable[[Row], bool]) -> list[Row]
 
     Kernels are left to the table: their launching operator names them.
     """
-    found: list[Row] = []
+    reasons: list[Row] = []
     place = 1
     while place < len(rows):
         row = rows[place]
         end = _after(rows, place)
         if row["depth"] == 1 and is_reason(row):
-            found.append(_stands_for(rows, place))
+            reasons.append(_representative(rows, place))
         place = end
-    return sorted(found, key=lambda row: -abs(row["change_ns"]))
+    return sorted(reasons, key=lambda row: -abs(row["change_ns"]))
 
 
 def _after(rows: Sequence[Row], place: int) -> int:
@@ -78,39 +78,41 @@ def _after(rows: Sequence[Row], place: int) -> int:
     return end
 
 
-def _stands_for(rows: Sequence[Row], place: int) -> Row:
+def _representative(rows: Sequence[Row], place: int) -> Row:
     row = rows[place]
     # Parts are ordered by change, the largest first.
     inside = place + 1
     if inside < len(rows) and rows[inside]["depth"] > row["depth"]:
         part = rows[inside]
-        stands = part["kind"] != "kernel" and part["change_ns"] / row["change_ns"] >= _IS_IT
+        is_main = part["kind"] != "kernel" and part["change_ns"] / row["change_ns"] >= _IS_IT
         if part["verdict"] not in _ONE_SIDED:
-            return _stands_for(rows, inside) if stands else row
+            return _representative(rows, inside) if is_main else row
         # A part on only one side may have been replaced by another on the other side.
-        beside = {one["verdict"] for one in rows[inside : _after(rows, place)] if one["depth"] == part["depth"]}
-        if stands and not beside.issuperset(_ONE_SIDED):
+        siblings = {
+            sibling["verdict"] for sibling in rows[inside : _after(rows, place)] if sibling["depth"] == part["depth"]
+        }
+        if is_main and not siblings.issuperset(_ONE_SIDED):
             return part
     return row
 
 
-def _drives(row: Row, whole: Row) -> bool:
+def _drives(row: Row, total: Row) -> bool:
     """Whether a part is a reason: its own change is clear, or as clear as the whole's."""
-    return _known_share(row) >= _DRIVES and whole["change_ns"] != 0
+    return _known_share(row) >= _DRIVES and total["change_ns"] != 0
 
 
-def _opposes(row: Row, whole: Row) -> bool:
+def _opposes(row: Row, total: Row) -> bool:
     """Whether a part changed as much the other way: without it the whole would have changed more."""
-    return _known_share(row) <= -_DRIVES and whole["change_ns"] != 0
+    return _known_share(row) <= -_DRIVES and total["change_ns"] != 0
 
 
 def _known_share(row: Row) -> float:
-    known = row["verdict"] != "unclear" and row.get("inside") is None
-    return float(row["share_ratio"] or 0) if known else 0.0
+    certain = row["verdict"] != "unclear" and row.get("inside") is None
+    return float(row["share_ratio"] or 0) if certain else 0.0
 
 
-def _matters(row: Row, whole: Row) -> bool:
+def _matters(row: Row, total: Row) -> bool:
     """Whether a part certainly changed, by a relevant share of an unchanged total."""
-    least = _MATTERS * max(whole["before_ns"] or 0, whole["after_ns"] or 0)
+    threshold = _MATTERS * max(total["before_ns"] or 0, total["after_ns"] or 0)
     clear = row["verdict"] in CERTAIN and row.get("inside") is None
-    return clear and abs(row["change_ns"]) >= least
+    return clear and abs(row["change_ns"]) >= threshold

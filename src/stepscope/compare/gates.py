@@ -20,7 +20,7 @@ from stepscope.compare.sides import ANSWERED_LIKE
 STEP_TIME = "step_time"
 """Names the entire step or iteration, whatever the table is about: without the profiler, if both sides have such
 steps."""
-_WHOLE_OF = ("label", "phase")
+_FORMS_WITH_STEP = ("label", "phase")
 
 _GATE = re.compile(
     r"""
@@ -71,8 +71,8 @@ class Judged:
     def as_row(self) -> dict[str, Any]:
         """The result with the measured values, as in `diff --json`."""
         measured = ("name", "change_ns", "change_ratio", "ci95_low_ns", "ci95_high_ns", "verdict")
-        told = {"gate": self.gate.text, "outcome": self.outcome, "reason": self.reason}
-        return told | {name: self.row[name] for name in measured}
+        gate_columns = {"gate": self.gate.text, "outcome": self.outcome, "reason": self.reason}
+        return gate_columns | {name: self.row[name] for name in measured}
 
 
 def parse_gate(text: str) -> Gate:
@@ -81,25 +81,25 @@ def parse_gate(text: str) -> Gate:
     Raises:
         UsageError: the text is not a gate; says where it becomes invalid.
     """
-    found = _GATE.fullmatch(text)
-    if found is None:
+    match = _GATE.fullmatch(text)
+    if match is None:
         place, wrong = _where(text)
-        shown = text.replace("\n", " ")
+        printed = text.replace("\n", " ")
         raise UsageError(
-            f"{shown!r} is not a gate: at character {place + 1}, {wrong}",
+            f"{printed!r} is not a gate: at character {place + 1}, {wrong}",
             hint="write NAME > +CHANGE or NAME < -CHANGE, as in 'step_time > +3%' or 'forward > +2ms'",
             slug="bad-gate",
         )
-    limit = float(found["number"]) * (-1 if found["sign"] == "-" else 1)
-    kind, colon, rest = found["name"].partition(":")
-    by = kind.strip() if colon and kind.strip() in ANSWERED_LIKE and not rest.startswith(":") else None
+    limit = float(match["number"]) * (-1 if match["sign"] == "-" else 1)
+    kind, colon, after_colon = match["name"].partition(":")
+    by = kind.strip() if colon and kind.strip() in ANSWERED_LIKE and not after_colon.startswith(":") else None
     return Gate(
         text=" ".join(text.split()),
-        name=rest.strip() if by else found["name"],
+        name=after_colon.strip() if by else match["name"],
         by=by,
-        above=found["than"] == ">",
-        limit=limit / 100 if found["unit"] == "%" else limit * _NS[found["unit"]],
-        relative=found["unit"] == "%",
+        above=match["than"] == ">",
+        limit=limit / 100 if match["unit"] == "%" else limit * _NS[match["unit"]],
+        relative=match["unit"] == "%",
     )
 
 
@@ -156,7 +156,7 @@ def judge(gate: Gate, compare: Compare, by: str | None) -> Judged:
 
 def _row_of(gate: Gate, compare: Compare, by: str | None) -> Row:
     if gate.name == STEP_TIME and gate.by is None:
-        rows = compare(by if by in _WHOLE_OF else None)
+        rows = compare(by if by in _FORMS_WITH_STEP else None)
         if rows and rows[0]["name"] in ("step", "iteration"):
             return rows[0]
     else:

@@ -18,26 +18,26 @@ from stepscope.base.statistics import student_t
 class RankMean:
     """What one rank measured: a mean, its number of samples, and their sample standard deviation.
 
-    `std_ns` is None with fewer than two samples, or if the file has only an average. `alike` is the number of
+    `std_ns` is None with fewer than two samples, or if the file has only an average. `effective` is the number of
     equally weighted samples with the same information; None if the samples are equally weighted.
     """
 
     mean_ns: Fraction
     samples: int
     std_ns: float | None
-    alike: float | None = None
+    effective: float | None = None
 
     @property
-    def known_by(self) -> float:
+    def effective_samples(self) -> float:
         """Number of equally weighted samples with the same information."""
-        return self.samples if self.alike is None else self.alike
+        return self.samples if self.effective is None else self.effective
 
     @classmethod
     def of(cls, samples: Sequence[int], *, steps: int | None = None) -> RankMean:
         """The mean of samples in ns; over `steps` steps, those without a sample counting as 0.
 
         >>> RankMean.of([2, 4], steps=3)
-        RankMean(mean_ns=Fraction(2, 1), samples=3, std_ns=2.0, alike=None)
+        RankMean(mean_ns=Fraction(2, 1), samples=3, std_ns=2.0, effective=None)
         """
         count = len(samples) if steps is None else steps
         mean = Fraction(sum(samples), count)
@@ -80,10 +80,16 @@ def over_ranks(ranks: Sequence[RankMean]) -> Timing:
     degrees of freedom are those of the rank with the fewest samples.
     """
     mean = sum((rank.mean_ns for rank in ranks), Fraction(0)) / len(ranks)
-    fewest = min(rank.known_by for rank in ranks)
-    errors = [rank.std_ns / math.sqrt(rank.known_by) for rank in ranks if rank.std_ns is not None and rank.known_by > 1]
-    whole = len(errors) == len(ranks)
-    return Timing(mean, sum(rank.samples for rank in ranks), sum(errors) / len(errors) if whole else None, fewest - 1)
+    fewest = min(rank.effective_samples for rank in ranks)
+    errors = [
+        rank.std_ns / math.sqrt(rank.effective_samples)
+        for rank in ranks
+        if rank.std_ns is not None and rank.effective_samples > 1
+    ]
+    complete = len(errors) == len(ranks)
+    return Timing(
+        mean, sum(rank.samples for rank in ranks), sum(errors) / len(errors) if complete else None, fewest - 1
+    )
 
 
 def interval_of_change(before: Timing, after: Timing) -> tuple[float, float] | None:
@@ -95,11 +101,11 @@ def interval_of_change(before: Timing, after: Timing) -> tuple[float, float] | N
     if before.error_ns is None or after.error_ns is None:
         return None
     change = float(after.mean_ns - before.mean_ns)
-    own, other = before.error_ns**2, after.error_ns**2
-    both = own + other
+    left, right = before.error_ns**2, after.error_ns**2
+    both = left + right
     if both == 0:
         return change, change
     # Ratios: the fourth powers of the errors themselves may be too small for a float.
-    degrees = 1 / ((own / both) ** 2 / before.degrees + (other / both) ** 2 / after.degrees)
+    degrees = 1 / ((left / both) ** 2 / before.degrees + (right / both) ** 2 / after.degrees)
     half = student_t(degrees) * math.sqrt(both)
     return change - half, change + half

@@ -55,7 +55,7 @@ COLUMNS = (
 )
 
 
-def set_beside(before: Side, after: Side, by: str) -> pa.Table:
+def compare_rows(before: Side, after: Side, by: str) -> pa.Table:
     """Each row is a part of the step on both sides; the total comes first.
 
     Raises:
@@ -63,38 +63,38 @@ def set_beside(before: Side, after: Side, by: str) -> pa.Table:
     """
     adds_up = by in SUMMED
     names = sorted({*before.parts, *after.parts})
-    whole = [row_of(before.of, before.total, after.total)] if before.total or after.total else []
+    total_row = [row_of(before.of, before.total, after.total)] if before.total or after.total else []
     rows = []
     for name in names:
-        own, other = before.parts.get(name), after.parts.get(name)
+        left, right = before.parts.get(name), after.parts.get(name)
         # What a trace would have shown was not there; a phase or a label may not have been listened to.
-        gone = by in COUNTED_CALLS or name == OTHER_STEPS
-        if gone and own is None and before.total is not None:
-            own = Part(before.total.timing.of_nothing(), before.calls.get(name, 0.0))
-        if gone and other is None and after.total is not None:
-            other = Part(after.total.timing.of_nothing(), after.calls.get(name, 0.0))
-        rows.append(row_of(name, own, other))
+        is_zero = by in COUNTED_CALLS or name == OTHER_STEPS
+        if is_zero and left is None and before.total is not None:
+            left = Part(before.total.timing.of_nothing(), before.calls.get(name, 0.0))
+        if is_zero and right is None and after.total is not None:
+            right = Part(after.total.timing.of_nothing(), after.calls.get(name, 0.0))
+        rows.append(row_of(name, left, right))
     if adds_up:
         for side, column in ((before, "before_ns"), (after, "after_ns")):
-            _round_together(side, column, whole[0], rows)
-    for row in (*whole, *rows):
+            _round_together(side, column, total_row[0], rows)
+    for row in (*total_row, *rows):
         finish(row, adds_up=adds_up)
-    share_out(whole[0] if whole else None, (*whole, *rows))
+    share_out(total_row[0] if total_row else None, (*total_row, *rows))
     if by == "label":
         for row in rows:
             row["name"] = _plain_label(row["name"], names)
     rows.sort(key=largest_change)
-    shown = [column.name for column in COLUMNS if column.name not in _left_out(by)]
-    return answer_dicts(COLUMNS, (*whole, *rows), shown)
+    names_shown = [column.name for column in COLUMNS if column.name not in _left_out(by)]
+    return answer_dicts(COLUMNS, (*total_row, *rows), names_shown)
 
 
-def _round_together(side: Side, column: str, whole: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
+def _round_together(side: Side, column: str, total_row: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
     """Rounds a side's parts to integer ns that add up to its rounded total."""
     parts = [side.parts.get(row["name"]) for row in rows]
     rounded = whole_parts([part.timing.mean_ns if part else Fraction(0) for part in parts])
     if side.total is not None:
-        (whole[column],) = whole_parts([side.total.timing.mean_ns])
-    if sum(rounded) != whole[column]:
+        (total_row[column],) = whole_parts([side.total.timing.mean_ns])
+    if sum(rounded) != total_row[column]:
         raise ValueError(f"{column}: the parts of {side.of} do not add up to it")
     for row, part, value in zip(rows, parts, rounded, strict=True):
         row[column] = value if part or row[column] is not None else None

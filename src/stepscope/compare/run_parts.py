@@ -32,43 +32,43 @@ Steps = dict[int, dict[tuple[int, int], dict[str, int]]]
 
 def step_parts(scope: Scope) -> Steps:
     """The parts of each step that enters means; `step` is its total."""
-    found: Steps = {}
-    for one in rank_steps(scope):
-        for row in np.flatnonzero(one.counted).tolist():
-            parts = {"step": int(one.times["step"][row])}
-            if one.devices == 1:
-                parts |= {label: int(one.times[name][row]) for name, label in _ON_DEVICE.items()}
-                parts["other"] = int(one.times["idle"][row])
-            found.setdefault(one.rank, {})[one.span, int(one.step[row])] = parts
+    steps: Steps = {}
+    for recording in rank_steps(scope):
+        for row in np.flatnonzero(recording.counted).tolist():
+            parts = {"step": int(recording.times["step"][row])}
+            if recording.devices == 1:
+                parts |= {label: int(recording.times[name][row]) for name, label in _ON_DEVICE.items()}
+                parts["other"] = int(recording.times["idle"][row])
+            steps.setdefault(recording.rank, {})[recording.span, int(recording.step[row])] = parts
     for broken in break_down_all(scope):
         places = {name: place for place, name in enumerate(PARTS)}
         for row, step in enumerate(broken.steps["step"].tolist()):
-            parts = found.get(broken.rank, {}).get((broken.span, step), {})
-            own = {name: int(broken.parts_ns[row, place]) for name, place in places.items()}
+            parts = steps.get(broken.rank, {}).get((broken.span, step), {})
+            of_step = {name: int(broken.parts_ns[row, place]) for name, place in places.items()}
             if "other" in parts:
                 for label, names in _IDLE.items():
-                    parts[label] = sum(own[name] for name in names)
+                    parts[label] = sum(of_step[name] for name in names)
                     parts["other"] -= parts[label]
             elif parts and broken.measured[places["cpu_exec"]]:
-                parts |= {name: own[name] for name, place in places.items() if broken.measured[place]}
-    return found
+                parts |= {name: of_step[name] for name, place in places.items() if broken.measured[place]}
+    return steps
 
 
 def split_waiting(steps: Steps) -> None:
     """Separates exposed communication into waiting for late ranks and the rest, in place."""
-    least: dict[tuple[int, int], int] = {}
+    shortest: dict[tuple[int, int], int] = {}
     for of_rank in steps.values():
         for key, parts in of_rank.items():
             if COMMUNICATION in parts:
-                least[key] = min(least.get(key, parts[COMMUNICATION]), parts[COMMUNICATION])
+                shortest[key] = min(shortest.get(key, parts[COMMUNICATION]), parts[COMMUNICATION])
     for of_rank in steps.values():
         for key, parts in of_rank.items():
             if COMMUNICATION in parts:
-                known = dict(parts)
+                unsplit = dict(parts)
                 parts.clear()
-                for name, ns in known.items():
+                for name, ns in unsplit.items():
                     parts[TRANSFER if name == COMMUNICATION else name] = ns
-                parts |= {TRANSFER: least[key], IMBALANCE: known[COMMUNICATION] - least[key]}
+                parts |= {TRANSFER: shortest[key], IMBALANCE: unsplit[COMMUNICATION] - shortest[key]}
 
 
 def as_rows(steps: Steps) -> list[dict[str, Any]]:
@@ -77,15 +77,15 @@ def as_rows(steps: Steps) -> list[dict[str, Any]]:
     for rank, of_rank in sorted(steps.items()):
         labels = dict.fromkeys(label for parts in of_rank.values() for label in parts)
         for place, label in enumerate(labels):
-            own = RankMean.of([parts[label] for parts in of_rank.values() if label in parts])
-            rows.append(as_event(place, rank, label, own))
+            mean = RankMean.of([parts[label] for parts in of_rank.values() if label in parts])
+            rows.append(as_event(place, rank, label, mean))
     return rows
 
 
-def tells_waiting(scope: Scope, steps: Steps) -> bool:
+def separates_waiting(scope: Scope, steps: Steps) -> bool:
     """Whether waiting can be separated from transfer: every rank of the job was recorded, and marks show which of their
     steps correspond. True if nothing communicates."""
-    if not any(one.get(COMMUNICATION) for own in steps.values() for one in own.values()):
+    if not any(parts.get(COMMUNICATION) for of_rank in steps.values() for parts in of_rank.values()):
         return True
     size = scope.value("SELECT max(world_size) FROM rank")
     marked = scope.value("SELECT bool_and(rule = 'ProfilerStep') FROM step")

@@ -16,7 +16,7 @@ from typing import Any
 from stepscope.base.statistics import student_t
 from stepscope.compare.interval import RankMean, Timing, interval_of_change, over_ranks
 
-WHOLE = "iteration"
+ITERATION = "iteration"
 MODES = ("weak", "strong")
 BELOW = 0.8
 _SMALL = 0.01
@@ -45,8 +45,8 @@ class _Label:
     def add(self, row: Row) -> None:
         n, std = row["n"] or 0, row["std_ns"]
         mean = RankMean(Fraction(row["mean_ns"]), n, std, row.get("alike"))
-        known = self.ranks.get(row["rank"])
-        if known is None or mean.mean_ns > known.mean_ns:
+        previous = self.ranks.get(row["rank"])
+        if previous is None or mean.mean_ns > previous.mean_ns:
             self.ranks[row["rank"]] = mean
 
     @cached_property
@@ -73,7 +73,7 @@ def run_of(name: str, ranks: int, rows: Iterable[Row]) -> Run:
     for row in rows:
         # Another run may have more occurrences, and number this one.
         label = row["label"].removesuffix(f"#{row['occurrence']}")
-        key = WHOLE if row["kind"] == "iteration" else label, row["occurrence"]
+        key = ITERATION if row["kind"] == "iteration" else label, row["occurrence"]
         place = row["start_index"]
         place = -1.0 if row["kind"] == "iteration" else float("inf") if place is None else place
         labels.setdefault(key, _Label(place, row["inside"])).add(row)
@@ -107,7 +107,7 @@ def compare(runs: Iterable[Run], *, mode: str, below: float) -> list[Row]:
     base = ordered[0]
     rows = []
     for key in _keys(ordered):
-        there = base.labels.get(key)
+        reference = base.labels.get(key)
         of_label = []
         stops_at = None
         for run in ordered:
@@ -120,17 +120,17 @@ def compare(runs: Iterable[Run], *, mode: str, below: float) -> list[Row]:
                 "run": run.name,
                 "ranks": run.ranks,
                 "average_ns": here.average,
-                "max_ns": float(max(one.mean_ns for one in here.ranks.values())),
+                "max_ns": float(max(mean.mean_ns for mean in here.ranks.values())),
                 "slowest_rank": max(here.ranks, key=lambda rank: here.ranks[rank].mean_ns),
                 "inside": here.inside,
             }
-            if there is not None and ordered[-1].ranks > base.ranks:
-                weak = _ratio(there.average, here.average)
+            if reference is not None and ordered[-1].ranks > base.ranks:
+                weak = _ratio(reference.average, here.average)
                 strong = None if weak is None else weak * shared
                 row["weak_efficiency_ratio"], row["strong_efficiency_ratio"] = weak, strong
                 row["efficiency_ratio"] = strong if mode == "strong" else weak
-                row["over_ideal_ns"] = here.average - there.average * (shared if mode == "strong" else 1.0)
-                row |= _how_sure(row["efficiency_ratio"], there.timing, here.timing)
+                row["over_ideal_ns"] = here.average - reference.average * (shared if mode == "strong" else 1.0)
+                row |= _how_sure(row["efficiency_ratio"], reference.timing, here.timing)
                 if run.ranks > base.ranks:
                     row |= _serial(row, run.ranks / base.ranks, mode)
                 # Noise alone must not stop a label: the upper end of the interval counts.
@@ -151,18 +151,18 @@ def compare(runs: Iterable[Run], *, mode: str, below: float) -> list[Row]:
 
 def small_labels(rows: Sequence[Row]) -> set[str]:
     """Labels of `scaling` that are always a negligible part of the iteration: none of them counts as stopping."""
-    whole = {row["run"]: row["average_ns"] for row in rows if row["label"] == WHOLE}
-    large = {row["label"] for row in rows if row["average_ns"] >= _SMALL * whole.get(row["run"], 0)}
+    iteration_ns = {row["run"]: row["average_ns"] for row in rows if row["label"] == ITERATION}
+    large = {row["label"] for row in rows if row["average_ns"] >= _SMALL * iteration_ns.get(row["run"], 0)}
     return {row["label"] for row in rows} - large
 
 
-def _how_sure(efficiency: float | None, there: Timing, here: Timing) -> Row:
+def _how_sure(efficiency: float | None, reference: Timing, here: Timing) -> Row:
     """The 95 % interval of an efficiency, from that of the change, as in `diff`."""
-    change = None if there is here else interval_of_change(there, here)
+    change = None if reference is here else interval_of_change(reference, here)
     if efficiency is None or change is None:
         return {}
     now = float(here.mean_ns)
-    low, high = (float(there.mean_ns) + end for end in change)
+    low, high = (float(reference.mean_ns) + end for end in change)
     # A time of 0 or less does not bound the efficiency.
     return {
         "efficiency_low_ratio": efficiency * now / high,
@@ -233,10 +233,10 @@ def _next(key: Key, runs: Sequence[Run], mode: str) -> Row:
             of_size.setdefault(run.ranks, []).append(run.labels[key])
     if len(of_size) < FEWEST_SIZES or max(of_size) != runs[-1].ranks:
         return {}
-    points = {ranks: _mean([one.average for one in own]) for ranks, own in of_size.items()}
+    points = {ranks: _mean([label.average for label in labels]) for ranks, labels in of_size.items()}
     ranks = 2 * max(points)
     fits = (_fit(model, basis, points, ranks) for model, basis in _MODELS[mode].items())
-    fit = min(fits, key=lambda one: one.off)
+    fit = min(fits, key=lambda fitted: fitted.off)
     errors = [label.timing.error_ns or 0.0 for labels in of_size.values() for label in labels]
     measured = _mean([error**2 for error in errors])
     free = len(points) - 2

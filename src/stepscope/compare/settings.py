@@ -33,12 +33,12 @@ _ELSEWHERE = """
 
 def settings_of(scope: Scope) -> dict[str, str]:
     """The settings that a recording states, by name, as text; values that differ between ranks are joined."""
-    found: dict[str, list[str]] = {}
+    settings: dict[str, list[str]] = {}
 
     def add(name: str, value: Any) -> None:
         text = _text(value)
-        if text not in found.setdefault(name, []):
-            found[name].append(text)
+        if text not in settings.setdefault(name, []):
+            settings[name].append(text)
 
     for row in scope.sql(_METADATA).to_pylist():
         metadata = json.loads(row["metadata"])
@@ -48,7 +48,7 @@ def settings_of(scope: Scope) -> dict[str, str]:
             add(name, value)
     for row in scope.sql(_ELSEWHERE).to_pylist():
         add(row["name"], row["value"])
-    return {name: ", ".join(sorted(values)) for name, values in sorted(found.items())}
+    return {name: ", ".join(sorted(values)) for name, values in sorted(settings.items())}
 
 
 def _stated(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

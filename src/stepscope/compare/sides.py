@@ -36,7 +36,7 @@ order of preference: the default is the first that both recordings have."""
 SUMMED = ("category", "operator", "kernel", "module", "phase")
 """Forms whose parts add up to the total."""
 
-BESIDE_PHASES = "(in no phase)"
+IN_NO_PHASE = "(in no phase)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Side:
 def offered(scope: Scope) -> tuple[str, ...]:
     """The forms in which a recording can be compared."""
     host, device, module = map(scope.every, ("host_event", "device_event", "module"))
-    there = {
+    queries = {
         "category": "SELECT 1 FROM step",
         "tree": "SELECT 1 FROM step",
         "operator": f"SELECT 1 FROM {host} WHERE kind = 'operator' AND step IS NOT NULL",
@@ -76,7 +76,7 @@ def offered(scope: Scope) -> tuple[str, ...]:
         "label": "SELECT 1 FROM inline_timing",
         "phase": "SELECT 1 FROM phase WHERE phase = 'step'",
     }
-    columns = ", ".join(f'EXISTS ({query}) AS "{name}"' for name, query in there.items())
+    columns = ", ".join(f'EXISTS ({query}) AS "{name}"' for name, query in queries.items())
     (row,) = scope.sql(f"SELECT {columns}").to_pylist()
     return tuple(name for name in ANSWERED_LIKE if row[name])
 
@@ -95,7 +95,7 @@ def _categories(scope: Scope) -> Side:
     measured = [False] * len(PARTS)
     for broken in break_down_all(scope):
         steps[broken.rank] += broken.parts_ns[broken.counted].tolist()
-        measured = [known or own for known, own in zip(measured, broken.measured, strict=True)]
+        measured = [before or here for before, here in zip(measured, broken.measured, strict=True)]
     return Side(
         of="step",
         ranks=len(steps),
@@ -129,7 +129,7 @@ _ON_HOST = {
     "module": f"SELECT *, path AS part, self_ns AS ns FROM "
     f"({_PATHS.format(table='host_event')}) WHERE module_id IS NOT NULL",
 }
-_CALLED = {
+_CALLS = {
     "operator": "SELECT *, name AS part FROM host_event WHERE kind = 'operator'",
     "kernel": f"SELECT *, name AS part FROM device_event WHERE {WORK}",
     "module": f"SELECT *, path AS part FROM ({_PATHS.format(table='host_event')}) WHERE role = 'module'",
@@ -144,8 +144,8 @@ def _summed(scope: Scope, by: str) -> Side:
     device = _per_step(scope, _ON_DEVICE[by], "sum(ns)")
     on_device = bool(device) or by == "kernel" or (bool(scope.part) and _shows_device(scope))
     sums = device if on_device else _per_step(scope, _ON_HOST[by], "sum(ns)")
-    called = _per_step(scope, _CALLED[by], "count(*)")
-    calls = {name: _per_rank(of_part, steps) for name, of_part in called.items()}
+    counts = _per_step(scope, _CALLS[by], "count(*)")
+    calls = {name: _per_rank(of_part, steps) for name, of_part in counts.items()}
     total: dict[_Key, int] = defaultdict(int)
     for of_part in sums.values():
         for key, ns in of_part.items():
@@ -167,7 +167,7 @@ def _shows_device(scope: Scope) -> bool:
 
 def _per_step(scope: Scope, rows: str, measure: str) -> _Sums:
     """Part → step → the measured sum."""
-    found: _Sums = defaultdict(dict)
+    sums: _Sums = defaultdict(dict)
     table = scope.sql(
         f"""
         SELECT part, rank, span, step, ({measure})::BIGINT AS measured
@@ -177,8 +177,8 @@ def _per_step(scope: Scope, rows: str, measure: str) -> _Sums:
     )
     columns = [table.column(name).to_pylist() for name in table.column_names]
     for part, rank, span, step, measured in zip(*columns, strict=True):
-        found[part][rank, span, step] = measured
-    return dict(found)
+        sums[part][rank, span, step] = measured
+    return dict(sums)
 
 
 def steps_counted(scope: Scope) -> dict[int, int]:
@@ -209,52 +209,52 @@ def phase_means(scope: Scope) -> tuple[dict[int, RankMean], dict[str, dict[int, 
     for row in scope.sql(of_phases).to_pylist():
         means[row["rank"]][row["phase"]] += Fraction(row["mean_ns"]) * row["steps"]
         counted[row["rank"]] += row["steps"] if row["phase"] == "step" else 0
-    kept: dict[tuple[int, str], list[float]] = defaultdict(list)
+    sampled: dict[tuple[int, str], list[float]] = defaultdict(list)
     weights: dict[tuple[int, str], list[int]] = defaultdict(list)
     samples = f"SELECT rank, phase, dur_ns, stands_for, {TOGETHER} / stands_for AS mean_ns FROM phase_step"
     for row in scope.sql(samples).to_pylist():
-        kept[row["rank"], row["phase"]].append(row["mean_ns"])
+        sampled[row["rank"], row["phase"]].append(row["mean_ns"])
         weights[row["rank"], row["phase"]].append(row["stands_for"])
         if row["phase"] == "step":
-            kept[row["rank"], OTHER_STEPS].append(row["mean_ns"] - row["dur_ns"])
+            sampled[row["rank"], OTHER_STEPS].append(row["mean_ns"] - row["dur_ns"])
             weights[row["rank"], OTHER_STEPS].append(row["stands_for"])
 
     def scattered(of_ranks: Mapping[int, Fraction], phase: str) -> dict[int, RankMean]:
         ranks = {}
         for rank, mean in of_ranks.items():
-            own, steps = kept[rank, phase], len(kept[rank, "step"])
+            samples, steps = sampled[rank, phase], len(sampled[rank, "step"])
             weight = sum(weights[rank, "step"])
-            total = sum(ns * of for ns, of in zip(own, weights[rank, phase], strict=True))
+            total = sum(ns * of for ns, of in zip(samples, weights[rank, phase], strict=True))
             middle = Fraction(total) / weight if steps else Fraction(0)
             if steps * max(weights[rank, phase], default=0) != weight:
                 # A mean of weighted steps has the spread of their weighted contributions.
-                own = [
+                samples = [
                     round(middle + (ns - middle) * of * steps / weight)
-                    for ns, of in zip(own, weights[rank, phase], strict=True)
+                    for ns, of in zip(samples, weights[rank, phase], strict=True)
                 ]
-            known = bool(own) or not mean
-            scatter = deviation(own, middle, steps) if known else None
+            has_spread = bool(samples) or not mean
+            scatter = deviation(samples, middle, steps) if has_spread else None
             ranks[rank] = RankMean(mean, steps, scatter)
         return ranks
 
     ranks = [rank for rank, count in counted.items() if count]
     heard = sorted({phase for rank in ranks for phase in means[rank]} - {"step"})
-    whole = {rank: means[rank]["step"] / counted[rank] for rank in ranks}
+    steps_ns = {rank: means[rank]["step"] / counted[rank] for rank in ranks}
     parts = {phase: {rank: means[rank].get(phase, Fraction(0)) / counted[rank] for rank in ranks} for phase in heard}
-    rest = {rank: whole[rank] - sum(of[rank] for of in parts.values()) for rank in ranks}
-    if parts and all(abs(ns) <= len(parts) for ns in rest.values()):
-        whole = {rank: whole[rank] - rest[rank] for rank in ranks}  # the file's means are rounded
+    remaining = {rank: steps_ns[rank] - sum(of[rank] for of in parts.values()) for rank in ranks}
+    if parts and all(abs(ns) <= len(parts) for ns in remaining.values()):
+        steps_ns = {rank: steps_ns[rank] - remaining[rank] for rank in ranks}  # the file's means are rounded
     else:
-        parts[BESIDE_PHASES] = rest
-    return scattered(whole, "step"), {phase: scattered(of, phase) for phase, of in parts.items()}
+        parts[IN_NO_PHASE] = remaining
+    return scattered(steps_ns, "step"), {phase: scattered(of, phase) for phase, of in parts.items()}
 
 
 def _phases(scope: Scope) -> Side:
-    whole, parts = phase_means(scope)
+    step_means, parts = phase_means(scope)
     return Side(
         of="step",
-        ranks=len(whole),
-        total=Part(over_ranks(list(whole.values()))),
+        ranks=len(step_means),
+        total=Part(over_ranks(list(step_means.values()))),
         parts={phase: Part(over_ranks(list(of.values()))) for phase, of in parts.items()},
     )
 
@@ -269,15 +269,15 @@ _LABELS = f"""
 def _labels(scope: Scope) -> Side:
     rows = scope.sql(_LABELS).to_pylist()
     by_name: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
-    whole: dict[int, dict[str, Any]] = {}
+    iterations: dict[int, dict[str, Any]] = {}
     for row in rows:
         name = f"{row['label']}#{row['occurrence']}"
         # Of several streams the longest, as in `scaling`: it is last here.
-        (whole if row["kind"] == "iteration" else by_name[name])[row["rank"]] = row
+        (iterations if row["kind"] == "iteration" else by_name[name])[row["rank"]] = row
     return Side(
         of="iteration",
         ranks=len({row["rank"] for row in rows}),
-        total=Part(_measured(whole.values()).timing) if whole else None,
+        total=Part(_measured(iterations.values()).timing) if iterations else None,
         parts={name: _measured(ranks.values()) for name, ranks in by_name.items() if ranks},
     )
 

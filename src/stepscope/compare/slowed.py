@@ -24,7 +24,7 @@ from stepscope.query.scope import Scope
 
 FEWEST = 5
 """With fewer runs of a kernel beside communication, or without, a device is not compared."""
-BESIDE = 0.9
+MIN_OVERLAP = 0.9
 """Communication must run for this share of a kernel's time for the kernel to count as beside it."""
 
 _RUNS = f"""
@@ -65,10 +65,10 @@ class Slowed(NamedTuple):
     block: str | None
     operator: str | None
     dims: str | None
-    beside: int
-    alone: int
-    beside_ns: float
-    alone_ns: float
+    overlapped: int
+    clear: int
+    overlapped_ns: float
+    clear_ns: float
     ratio: float
     low: float
     high: float
@@ -101,24 +101,24 @@ def slowed(scope: Scope) -> Slowing:
     inside = "true"
     if window is not None:
         inside = f"start_ns >= {window[0]} AND start_ns + dur_ns <= {window[1]}"
-    with every_step(scope) as whole:
+    with every_step(scope) as all_steps:
         for ranks in rank_batches(scope):
-            work = device_work(whole, ranks)
-            if not any((own["work"] == COMMUNICATION).any() for own in work.values()):
+            work = device_work(all_steps, ranks)
+            if not any((by_device["work"] == COMMUNICATION).any() for by_device in work.values()):
                 continue
             runs = _RUNS.format(
                 events=scope.every("device_event"), host=scope.every("host_event"), ranks=ranks,
                 inside=inside,
             )  # fmt: skip
             kinds = {row.pop("kernel"): _Kind(**row) for row in scope.sql(_KINDS.format(runs=runs)).to_pylist()}
-            own = groups(scope.numpy(f"SELECT rank, span, device, start_ns, end_ns, kernel FROM ({runs})"), "rank", "span", "device")  # fmt: skip
-            for (rank, span, device), columns in own.items():
-                found, few = _on_device(columns, work[rank, span], device)
-                for kernel, pair in found.items():
+            by_device = groups(scope.numpy(f"SELECT rank, span, device, start_ns, end_ns, kernel FROM ({runs})"), "rank", "span", "device")  # fmt: skip
+            for (rank, span, device), columns in by_device.items():
+                pairs, few = _on_device(columns, work[rank, span], device)
+                for kernel, pair in pairs.items():
                     sides.setdefault(kinds[kernel], []).append(pair)
                 lacking |= {kinds[kernel] for kernel in few}
-    kernels = [one for kind, pairs in sides.items() if (one := _compared(kind, pairs)) is not None]
-    kernels.sort(key=lambda one: (-one.longer_ns, one.name))
+    kernels = [kernel_of for kind, pairs in sides.items() if (kernel_of := _compared(kind, pairs)) is not None]
+    kernels.sort(key=lambda kernel_of: (-kernel_of.longer_ns, kernel_of.name))
     return Slowing(kernels, len(lacking - set(sides)))
 
 
@@ -129,8 +129,8 @@ def _on_device(runs: Columns, work: Columns, device: int) -> tuple[dict[int, tup
     during = union_of(work, (work["device"] == device) & (work["work"] == COMMUNICATION))
     length = runs["end_ns"] - runs["start_ns"]
     hidden = covered(during, runs["start_ns"], runs["end_ns"])
-    beside = (length > 0) & (hidden >= BESIDE * length)
-    sides = [_means(runs["kernel"][of], length[of]) for of in (~beside & (hidden == 0), beside)]
+    overlaps = (length > 0) & (hidden >= MIN_OVERLAP * length)
+    sides = [_means(runs["kernel"][of], length[of]) for of in (~overlaps & (hidden == 0), overlaps)]
     both = {
         kernel: (sides[0][kernel], mean)
         for kernel, mean in sides[1].items()
@@ -147,19 +147,19 @@ def _means(kernel: Array, length: Array) -> dict[int, RankMean]:
 
 
 def _compared(kind: _Kind, pairs: list[tuple[RankMean, RankMean]]) -> Slowed | None:
-    alone, beside = over_ranks([one for one, _ in pairs]), over_ranks([one for _, one in pairs])
-    interval = interval_of_change(alone, beside)
-    if interval is None or not alone.mean_ns:
+    clear, overlapped = over_ranks([left for left, _ in pairs]), over_ranks([left for _, left in pairs])
+    interval = interval_of_change(clear, overlapped)
+    if interval is None or not clear.mean_ns:
         return None
-    usual = float(alone.mean_ns)
-    longer = sum((other.mean_ns - one.mean_ns) * other.samples for one, other in pairs)
+    usual = float(clear.mean_ns)
+    longer = sum((right.mean_ns - left.mean_ns) * right.samples for left, right in pairs)
     return Slowed(
         *kind,
-        beside=beside.samples,
-        alone=alone.samples,
-        beside_ns=float(beside.mean_ns),
-        alone_ns=usual,
-        ratio=float(beside.mean_ns) / usual - 1,
+        overlapped=overlapped.samples,
+        clear=clear.samples,
+        overlapped_ns=float(overlapped.mean_ns),
+        clear_ns=usual,
+        ratio=float(overlapped.mean_ns) / usual - 1,
         low=interval[0] / usual,
         high=interval[1] / usual,
         longer_ns=round(longer),

@@ -9,7 +9,7 @@ from stepscope.analysis.job.throughput import NO_INTERVAL, Rate, rate_text, toge
 from stepscope.base.statistics import is_informative
 from stepscope.base.units import count_text, ratio_text, time_text
 
-_ALIKE = 1e-3
+_SAME_BATCH = 1e-3
 """Mean batches with a smaller relative difference are the same: the last of an epoch may be smaller."""
 
 
@@ -18,30 +18,30 @@ def throughput_compared(before: Sequence[Rate], after: Sequence[Rate]) -> list[s
     first, second = ({rate.name: rate for rate in together(side)} for side in (before, after))
     lines = []
     for name in sorted(first.keys() & second.keys()):
-        own, other = first[name], second[name]
-        if not own.per_second:
+        left, right = first[name], second[name]
+        if not left.per_second:
             continue
         lines.append(
-            f"{name}/s: {rate_text(own)} → {rate_text(other)} "
-            f"({_change(own, other, other.per_second / own.per_second - 1)})."
+            f"{name}/s: {rate_text(left)} → {rate_text(right)} "
+            f"({_change(left, right, right.per_second / left.per_second - 1)})."
         )
-        mine, theirs = (rate.per_step / len(rate.ranks) for rate in (own, other))
-        if mine and theirs and not math.isclose(mine, theirs, rel_tol=_ALIKE):
-            took, takes = own.step_ns / mine, other.step_ns / theirs
+        mine, theirs = (rate.per_step / len(rate.ranks) for rate in (left, right))
+        if mine and theirs and not math.isclose(mine, theirs, rel_tol=_SAME_BATCH):
+            took, takes = left.step_ns / mine, right.step_ns / theirs
             lines.append(
                 f"Batches differ ({count_text(mine)} and {count_text(theirs)} {name} of a rank in a step), "
                 f"and so does the work of a step: per {name.removesuffix('s')} a rank's step takes "
-                f"{time_text(took)} → {time_text(takes)} ({_change(own, other, takes / took - 1)})."
+                f"{time_text(took)} → {time_text(takes)} ({_change(left, right, takes / took - 1)})."
             )
     return lines
 
 
-def _change(own: Rate, other: Rate, change: float) -> str:
+def _change(left: Rate, right: Rate, change: float) -> str:
     """A relative change with its interval, from the relative errors of both rates."""
     signed = f"{'+' if change > 0 else ''}{ratio_text(change)}"
     errors = [
         None if rate.half_per_second is None else rate.half_per_second / rate.per_second
-        for rate in (own, other)
+        for rate in (left, right)
         if rate.per_second
     ]
     error = (

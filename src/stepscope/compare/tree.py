@@ -62,8 +62,8 @@ class Node:
     name: str
     class_name: str | None = None
     parts: dict[Key, Node] = field(default_factory=dict)
-    own_ns: dict[StepKey, int] = field(default_factory=dict)
-    own_count: int = 0
+    self_ns: dict[StepKey, int] = field(default_factory=dict)
+    self_count: int = 0
 
     @property
     def key(self) -> Key:
@@ -72,22 +72,22 @@ class Node:
 
     def part(self, kind: str, name: str, class_name: str | None = None) -> Node:
         """The part of that kind and name, added if it is new."""
-        found = self.parts.get((kind, name))
-        if found is None:
-            found = self.parts[kind, name] = Node(kind, name, class_name)
-        return found
+        part = self.parts.get((kind, name))
+        if part is None:
+            part = self.parts[kind, name] = Node(kind, name, class_name)
+        return part
 
     @cached_property
     def total(self) -> dict[StepKey, int]:
         """Time of the node and all its parts, by step; call it once all are added."""
-        summed = dict(self.own_ns)
+        summed = dict(self.self_ns)
         for part in self.parts.values():
             for step, ns in part.total.items():
                 summed[step] = summed.get(step, 0) + ns
         return summed
 
     @property
-    def whole_ns(self) -> int:
+    def total_ns(self) -> int:
         """Its total time in all steps."""
         return sum(self.total.values())
 
@@ -114,18 +114,18 @@ class Tree:
         """A node's mean over steps and ranks, and how often its own work ran in a step; for None, of
         something that ran in none of the steps."""
         timing = padded({} if node is None else node.total, self.steps)
-        count = 0 if node is None else node.own_count
+        count = 0 if node is None else node.self_count
         return Part(timing, count / sum(self.steps.values()))
 
 
 def read_tree(scope: Scope) -> Tree:
     """Builds the tree of the steps that enter means."""
     steps = steps_counted(scope)
-    with every_step(scope) as whole:
-        if whole.value(f"SELECT EXISTS (SELECT 1 FROM device_event WHERE {WORK})"):
+    with every_step(scope) as all_steps:
+        if all_steps.value(f"SELECT EXISTS (SELECT 1 FROM device_event WHERE {WORK})"):
             root = Node("step", "step")
             for ranks in rank_batches(scope):
-                _add_steps(root, scope, whole, ranks)
+                _add_steps(root, scope, all_steps, ranks)
             return Tree("step", root, steps)
     root = Node("step", "host work")
     for ranks in rank_batches(scope):
@@ -134,43 +134,43 @@ def read_tree(scope: Scope) -> Tree:
     return Tree("host work", root, steps)
 
 
-def _add_steps(root: Node, scope: Scope, whole: Scope, ranks: str) -> None:
-    steps, device = steps_of(scope, ranks), device_work(whole, ranks)
+def _add_steps(root: Node, scope: Scope, all_steps: Scope, ranks: str) -> None:
+    steps, device = steps_of(scope, ranks), device_work(all_steps, ranks)
     shares: list[Columns] = []
     on_kernels: dict[tuple[int, int], np.ndarray[Any, Any]] = {}
-    works = recordings(whole.numpy(_EVENTS.format(ranks=ranks)))
-    for key, own in steps.items():
+    works = recordings(all_steps.numpy(_EVENTS.format(ranks=ranks)))
+    for key, windows_of in steps.items():
         work = works.get(key)
-        length = len(own["step"])
+        length = len(windows_of["step"])
         on_kernels[key] = np.zeros(length, np.int64)
         if work is None:
             continue
-        share = exclusive_shares(work, own["start_ns"], own["end_ns"])
+        share = exclusive_shares(work, windows_of["start_ns"], windows_of["end_ns"])
         is_communication = work["work"][share.row] == COMMUNICATION
         np.add.at(on_kernels[key], share.window[is_communication], share.ns[is_communication])
-        started = np.searchsorted(own["start_ns"], work["start_ns"], side="right") - 1
-        begun = np.flatnonzero((started >= 0) & (work["start_ns"] < own["end_ns"][np.maximum(started, 0)]))
-        counted = own["counted"]
+        started = np.searchsorted(windows_of["start_ns"], work["start_ns"], side="right") - 1
+        starting = np.flatnonzero((started >= 0) & (work["start_ns"] < windows_of["end_ns"][np.maximum(started, 0)]))
+        counted = windows_of["counted"]
         for rows, windows, ns, count in (
             (share.row, share.window, share.ns, 0),
-            (begun, started[begun], np.zeros(len(begun), np.int64), 1),
+            (starting, started[starting], np.zeros(len(starting), np.int64), 1),
         ):
-            kept = counted[windows]
-            rows, windows, ns = rows[kept], windows[kept], ns[kept]
+            enters = counted[windows]
+            rows, windows, ns = rows[enters], windows[enters], ns[enters]
             shares.append(
                 {
                     "rank": np.full(len(rows), key[0]),
                     "id": work["id"][rows],
                     "span": np.full(len(rows), key[1]),
-                    "step": own["step"][windows],
+                    "step": windows_of["step"][windows],
                     "ns": ns,
                     "count": np.full(len(rows), count),
                 }
             )
     if shares:
         joined = {name: np.concatenate([part[name] for part in shares]) for name in shares[0]}
-        _add_rows(root, whole, _DEVICE_LEAVES, ranks, share=pa.table(joined))
-    for broken in break_down(whole, steps, device, ranks):
+        _add_rows(root, all_steps, _DEVICE_LEAVES, ranks, share=pa.table(joined))
+    for broken in break_down(all_steps, steps, device, ranks):
         _add_idle(root, broken, on_kernels[broken.rank, broken.span])
 
 
@@ -188,7 +188,7 @@ def _add_idle(root: Node, broken: Breakdown, on_kernels: np.ndarray[Any, Any]) -
             broken.steps["step"].tolist(), ns.tolist(), broken.counted.tolist(), strict=True
         ):
             if counts:
-                node.own_ns[broken.rank, broken.span, step] = spent
+                node.self_ns[broken.rank, broken.span, step] = spent
 
 
 _EVENTS = f"""
@@ -244,11 +244,11 @@ def _add_rows(root: Node, scope: Scope, query: str, ranks: str, *, share: pa.Tab
     tables = {"path": paths} | ({} if share is None else {"share": share})
     with scope.beside("beside_tree", tables):
         rows = scope.sql(query.format(ranks=ranks))
-    known: dict[tuple[Any, ...], Node] = {}
+    nodes: dict[tuple[Any, ...], Node] = {}
     columns = (rows.column(name).to_pylist() for name in rows.column_names)
     for rank, span, step, module, direction, chain, name, unnamed, ns, count in zip(*columns, strict=True):
         key = rank, span, module, direction, chain, name, unnamed
-        node = known.get(key)
+        node = nodes.get(key)
         if node is None:
             node = root
             # Without gradients no direction is known: all work of a module is forward.
@@ -263,10 +263,10 @@ def _add_rows(root: Node, scope: Scope, query: str, ranks: str, *, share: pa.Tab
                 node = node.part("operator", unnamed)
             if name is not None:
                 node = node.part("kernel", name)
-            known[key] = node
+            nodes[key] = node
         at = rank, span, step
-        node.own_ns[at] = node.own_ns.get(at, 0) + ns
-        node.own_count += count
+        node.self_ns[at] = node.self_ns.get(at, 0) + ns
+        node.self_count += count
 
 
 def _chains(scope: Scope, above: str) -> tuple[pa.Table, list[tuple[Key, ...]]]:
@@ -280,7 +280,7 @@ def _chains(scope: Scope, above: str) -> tuple[pa.Table, list[tuple[Key, ...]]]:
     directions = host.column("direction").combine_chunks().dictionary_encode().indices.to_numpy()
     operator, named = (host.column(name).to_numpy(zero_copy_only=False) for name in ("is_operator", "named"))
     texts, text = names.dictionary.to_pylist(), names.indices.to_numpy()
-    of_module = np.array([range_module(one) is not None for one in texts], dtype=bool)
+    of_module = np.array([range_module(text_of) is not None for text_of in texts], dtype=bool)
     named &= operator | ~of_module[text]
     parents = host.column("parent_id").to_pylist()
     row_of = {pair: row for row, pair in enumerate(zip(at["rank"], at["id"], strict=True))}
@@ -296,11 +296,11 @@ def _chains(scope: Scope, above: str) -> tuple[pa.Table, list[tuple[Key, ...]]]:
         )
         base = chain[above_row] if inherits else 0
         if named[row]:
-            own = ("operator" if operator[row] else "range", texts[text[row]])
-            place = base, own
+            link = ("operator" if operator[row] else "range", texts[text[row]])
+            place = base, link
             if place not in number:
                 number[place] = len(chains)
-                chains.append((*chains[base], own))
+                chains.append((*chains[base], link))
             base = number[place]
         chain[row] = base
     numbered = pa.table({"rank": at["rank"], "id": at["id"], "node": pa.array(chain, pa.int64())})
@@ -326,7 +326,7 @@ def _apart(node: Node) -> None:
     """Turns a node's own values, beside its parts, into a separate part."""
     for part in list(node.parts.values()):
         _apart(part)
-    if node.parts and node.own_ns:
-        own = node.part(node.kind, ITSELF)
-        own.own_ns, own.own_count = node.own_ns, node.own_count
-        node.own_ns, node.own_count = {}, 0
+    if node.parts and node.self_ns:
+        rest_node = node.part(node.kind, ITSELF)
+        rest_node.self_ns, rest_node.self_count = node.self_ns, node.self_count
+        node.self_ns, node.self_count = {}, 0

@@ -14,22 +14,22 @@ from stepscope.query.rows import answer_dicts
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_SHOWN = tuple(column.name for column in COLUMNS if column.name != "inside")
+_COLUMNS_SHOWN = tuple(column.name for column in COLUMNS if column.name != "inside")
 
 Row = dict[str, Any]
 
 
-def set_trees_beside(before: Tree, after: Tree) -> pa.Table:
+def diff_trees(before: Tree, after: Tree) -> pa.Table:
     """Each row is a node on both sides; nodes of only one side took no time on the other."""
-    whole = align(before.root, after.root)
-    whole_row, timings = _rows_of(whole, (before, after), ())
+    root = align(before.root, after.root)
+    total_row, timings = _rows_of(root, (before, after), ())
     for column, timing in zip(("before_ns", "after_ns"), timings, strict=True):
-        (whole_row[column],) = whole_parts([timing.mean_ns])
-    finish(whole_row, adds_up=True)
+        (total_row[column],) = whole_parts([timing.mean_ns])
+    finish(total_row, adds_up=True)
     rows: list[Row] = []
-    _add(whole, whole_row, (before, after), (), rows)
-    share_out(whole_row, rows)
-    return answer_dicts(COLUMNS, rows, _SHOWN)
+    _add(root, total_row, (before, after), (), rows)
+    share_out(total_row, rows)
+    return answer_dicts(COLUMNS, rows, _COLUMNS_SHOWN)
 
 
 def _add(pair: Pair, row: Row, trees: tuple[Tree, Tree], path: tuple[str, ...], rows: list[Row]) -> None:
@@ -39,13 +39,13 @@ def _add(pair: Pair, row: Row, trees: tuple[Tree, Tree], path: tuple[str, ...], 
     for place, column in enumerate(("before_ns", "after_ns")):
         means = [timings[place].mean_ns for _, _, timings in parts]
         rounded = whole_parts(means, row[column] or 0) if parts else []
-        for (_, own, _), ns in zip(parts, rounded, strict=True):
+        for (_, part_row, _), ns in zip(parts, rounded, strict=True):
             # The host's activity is known only if it was recorded.
-            own[column] = None if own["kind"] == "idle" and own[column] is None else ns
-    for _, own, _ in parts:
-        finish(own, adds_up=True)
-    for part, own, _ in sorted(parts, key=lambda one: largest_change(one[1])):
-        _add(part, own, trees, (*path, part.node.name), rows)
+            part_row[column] = None if part_row["kind"] == "idle" and part_row[column] is None else ns
+    for _, part_row, _ in parts:
+        finish(part_row, adds_up=True)
+    for part, part_row, _ in sorted(parts, key=lambda entry: largest_change(entry[1])):
+        _add(part, part_row, trees, (*path, part.node.name), rows)
 
 
 def _rows_of(pair: Pair, trees: tuple[Tree, Tree], path: tuple[str, ...]) -> tuple[Row, tuple[Timing, Timing]]:

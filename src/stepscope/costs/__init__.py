@@ -2,13 +2,13 @@
 
 Pure functions over names, shapes and types. They know nothing of traces and stores and read only their own files.
 
-* `model_of` finds the model of an operator; `work` and `of_row` count the operations and bytes of
+* `model_of` finds the model of an operator; `work` and `count_work` count the operations and bytes of
   a call, and `formulas` explains how.
 * `is_composite` and `answering` decide which of two nested rows did the work, so that it counts once.
 * `known_devices` knows the peaks of devices by name, with the datasheet that each number comes from.
 * `tensor_core_use`, `kernel_class`, `gradient_of`, `library`, `element_type` and `product_type` read a kernel's name;
   `misaligned` finds the sizes that keep a product from the fast kernels.
-* `index_bound` says which integer inputs are indices, and `SAID_BY_TEXT` which operators need a text, for running
+* `index_bound` says which integer inputs are indices, and `DEFINED_BY_TEXT` which operators need a text, for running
   a call again.
 """
 
@@ -31,13 +31,13 @@ from stepscope.costs.kernel_name import (
 from stepscope.costs.registry import (
     NOT_RECORDED,
     Row,
+    count_work,
     formulas,
+    forward_hints,
     is_composite,
+    missing_reason,
     model_of,
-    of_row,
     our_model_of,
-    telling_forward,
-    why_not,
     work,
 )
 from stepscope.costs.tensor_cores import (
@@ -48,15 +48,15 @@ from stepscope.costs.tensor_cores import (
     misaligned,
     tensor_core_use,
 )
-from stepscope.costs.unrecorded import SAID_BY_TEXT, index_bound
+from stepscope.costs.unrecorded import DEFINED_BY_TEXT, index_bound
 from stepscope.costs.work import FAMILIES, PRODUCTS, Conventions, Model, Work, summed
 
 __all__ = [
     "CLASSES",
+    "DEFINED_BY_TEXT",
     "FAMILIES",
     "NOT_RECORDED",
     "PRODUCTS",
-    "SAID_BY_TEXT",
     "Conventions",
     "Hardware",
     "Limits",
@@ -71,8 +71,10 @@ __all__ = [
     "class_of",
     "collective",
     "collective_name",
+    "count_work",
     "element_type",
     "formulas",
+    "forward_hints",
     "fused_words",
     "gradient_of",
     "index_bound",
@@ -82,13 +84,11 @@ __all__ = [
     "lacks_tensor_cores",
     "library",
     "misaligned",
+    "missing_reason",
     "model_of",
-    "of_row",
     "our_model_of",
     "product_type",
     "summed",
-    "telling_forward",
     "tensor_core_use",
-    "why_not",
     "work",
 ]

@@ -55,8 +55,8 @@ def known_devices(limits: str = "datasheet") -> Hardware:
                 slug="not-calibrated",
             )
         return parse_hardware(path.read_text("utf-8"))
-    own = config_folder() / "hardware.toml"
-    return load_hardware(own if own.is_file() else None)
+    user_file = config_folder() / "hardware.toml"
+    return load_hardware(user_file if user_file.is_file() else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,28 +82,28 @@ class Measured:
     source: str
 
 
-def measured_text(found: Measured) -> str:
+def measured_text(measured: Measured) -> str:
     """A measurement as a row of a hardware file."""
     lines = [
         "[[device]]",
-        f"name = {toml_string(f'{found.device} (measured)')}",
-        f"match = [{toml_string(found.device)}]",
+        f"name = {toml_string(f'{measured.device} (measured)')}",
+        f"match = [{toml_string(measured.device)}]",
     ]
-    if found.sm_count is not None:
-        lines.append(f"sm_count = {found.sm_count}")
+    if measured.sm_count is not None:
+        lines.append(f"sm_count = {measured.sm_count}")
     lines += [
-        f"vector = {_tera(found.vector)}",
-        f"matrix = {_tera(found.matrix)}",
-        f"memory_gb_per_s = {found.memory_bytes_per_s / 1e9:.4g}",
+        f"vector = {_tera(measured.vector)}",
+        f"matrix = {_tera(measured.matrix)}",
+        f"memory_gb_per_s = {measured.memory_bytes_per_s / 1e9:.4g}",
     ]
-    if found.host_bytes_per_s is not None:
+    if measured.host_bytes_per_s is not None:
         # As on datasheets, files state links with both directions together.
-        lines.append(f"host_gb_per_s = {2 * found.host_bytes_per_s / 1e9:.4g}")
-    lines.append(f"source = {toml_string(found.source)}")
+        lines.append(f"host_gb_per_s = {2 * measured.host_bytes_per_s / 1e9:.4g}")
+    lines.append(f"source = {toml_string(measured.source)}")
     return "\n".join(lines) + "\n"
 
 
-def store_measured(found: Measured) -> Path:
+def store_measured(measured: Measured) -> Path:
     """Writes a measurement; measurements of other devices are kept.
 
     Raises:
@@ -114,10 +114,10 @@ def store_measured(found: Measured) -> Path:
     with complete_output(target, hint=_HINT) as unfinished:
         before = target.read_text("utf-8") if target.is_file() else ""
         parse_hardware(before)
-        own = f"name = {toml_string(f'{found.device} (measured)')}"
-        kept = [row for row in before.split("[[device]]")[1:] if own not in row]
+        name_line = f"name = {toml_string(f'{measured.device} (measured)')}"
+        others = [row for row in before.split("[[device]]")[1:] if name_line not in row]
         target.parent.mkdir(parents=True, exist_ok=True)
-        rows = [measured_text(found), *(f"[[device]]{row.rstrip()}\n" for row in kept)]
+        rows = [measured_text(measured), *(f"[[device]]{row.rstrip()}\n" for row in others)]
         unfinished.write_text("# Written by `stepscope calibrate`.\n\n" + "\n".join(rows), "utf-8")
     return target
 

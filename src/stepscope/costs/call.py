@@ -15,7 +15,7 @@ from stepscope.costs.dtype import recorded_dtype, size_of
 
 _LONGEST_TEXT = 1 << 20
 _LARGEST_SIZE = 1 << 48
-_MOST_TENSORS = 100_000
+_MAX_TENSORS = 100_000
 _LONGEST_NUMBER = 64
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|nan)\Z")
 
@@ -83,7 +83,7 @@ class Scalar(NamedTuple):
 Argument = Tensor | TensorList | Scalar | None
 
 
-class Untold(Exception):  # noqa: N818 - not an error: the recording lacks something
+class MissingInput(Exception):  # noqa: N818 - not an error: the recording lacks something
     """An input that a formula needs is not in the recording: the call cannot be counted."""
 
 
@@ -107,42 +107,42 @@ class Call(NamedTuple):
 
     def tensor(self, index: int) -> Tensor | None:
         """Return the tensor at a position, or None if there is none."""
-        found = self.argument(index)
-        return found if isinstance(found, Tensor) else None
+        argument = self.argument(index)
+        return argument if isinstance(argument, Tensor) else None
 
     def given(self, *positions: int) -> tuple[Tensor, ...]:
         """Return the tensors at positions.
 
         Raises:
-            Untold: there is none at one of them.
+            MissingInput: there is none at one of them.
         """
-        found = [self.tensor(position) for position in positions]
-        known = tuple(tensor for tensor in found if tensor is not None)
-        if len(known) < len(found):
-            raise Untold
-        return known
+        tensors_at = [self.tensor(position) for position in positions]
+        present = tuple(tensor for tensor in tensors_at if tensor is not None)
+        if len(present) < len(tensors_at):
+            raise MissingInput
+        return present
 
     def listed(self, *positions: int) -> list[tuple[Tensor, ...]]:
         """Return the tensors of lists at positions.
 
         Raises:
-            Untold: one of the lists was not recorded or is empty.
+            MissingInput: one of the lists was not recorded or is empty.
         """
-        found = [self.tensors(position) for position in positions]
-        known = [tensors for tensors in found if tensors is not None]
-        if len(known) < len(found):
-            raise Untold
-        return known
+        lists = [self.tensors(position) for position in positions]
+        present = [tensors for tensors in lists if tensors is not None]
+        if len(present) < len(lists):
+            raise MissingInput
+        return present
 
     def tensors(self, index: int) -> tuple[Tensor, ...] | None:
         """Return the tensors of a list, or None if it was not recorded or is empty."""
-        found = self.argument(index)
-        return found.tensors if isinstance(found, TensorList) and found.tensors else None
+        argument = self.argument(index)
+        return argument.tensors if isinstance(argument, TensorList) and argument.tensors else None
 
     def value(self, index: int) -> Value:
         """Return the value of a scalar input, or None if it was not recorded."""
-        found = self.argument(index)
-        return found.value if isinstance(found, Scalar) else None
+        argument = self.argument(index)
+        return argument.value if isinstance(argument, Scalar) else None
 
     def is_given(self, index: int) -> bool:
         """Whether the call has an input at this position, recorded in full or not."""
@@ -150,38 +150,38 @@ class Call(NamedTuple):
 
     def integer(self, index: int) -> int | None:
         """Return an integer input, or None."""
-        found = self.value(index)
-        return found if isinstance(found, int) and not isinstance(found, bool) else None
+        value = self.value(index)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def number(self, index: int) -> float | None:
         """Return a numeric input, or None."""
-        found = self.value(index)
-        return float(found) if isinstance(found, (int, float, bool)) else None
+        value = self.value(index)
+        return float(value) if isinstance(value, (int, float, bool)) else None
 
     def flag(self, index: int) -> bool | None:
         """Return a boolean input, or None. Numbers 0 and 1 are accepted as well."""
-        found = self.value(index)
-        return bool(found) if isinstance(found, bool) or found in (0, 1) else None
+        value = self.value(index)
+        return bool(value) if isinstance(value, bool) or value in (0, 1) else None
 
     def text(self, index: int) -> str | None:
         """Return a text input, or None."""
-        found = self.value(index)
-        return found if isinstance(found, str) else None
+        value = self.value(index)
+        return value if isinstance(value, str) else None
 
     def integers(self, index: int) -> tuple[int, ...] | None:
         """Return a list of integers (a single integer is a list of one), or None."""
-        found = self.value(index)
-        if isinstance(found, int) and not isinstance(found, bool):
-            return (found,)
-        if isinstance(found, tuple) and all(isinstance(item, int) and not isinstance(item, bool) for item in found):
-            return tuple(item for item in found if isinstance(item, int))
+        value = self.value(index)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return (value,)
+        if isinstance(value, tuple) and all(isinstance(item, int) and not isinstance(item, bool) for item in value):
+            return tuple(item for item in value if isinstance(item, int))
         return None
 
     def flags(self, index: int) -> tuple[bool, ...] | None:
         """Return a list of booleans, or None."""
-        found = self.value(index)
-        if isinstance(found, tuple) and all(isinstance(item, bool) or item in (0, 1) for item in found):
-            return tuple(bool(item) for item in found)
+        value = self.value(index)
+        if isinstance(value, tuple) and all(isinstance(item, bool) or item in (0, 1) for item in value):
+            return tuple(bool(item) for item in value)
         return None
 
 
@@ -253,7 +253,7 @@ def parse_value(text: object, *, depth: int = 0) -> Value:
     if isinstance(text, (bool, int, float)):
         return text
     if isinstance(text, list):
-        return tuple(parse_value(item, depth=depth + 1) for item in text[:_MOST_TENSORS]) if depth < 4 else None
+        return tuple(parse_value(item, depth=depth + 1) for item in text[:_MAX_TENSORS]) if depth < 4 else None
     if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
         return None
     text = text.strip()
@@ -289,14 +289,14 @@ def _tensor(shape: Any, dtype: str | None, strides: Any) -> Tensor | None:
 
 
 def _tensor_list(shapes: list[Any], strides: Any, dtype: str | None) -> TensorList | None:
-    if len(shapes) > _MOST_TENSORS:
+    if len(shapes) > _MAX_TENSORS:
         return None
     steps = strides if isinstance(strides, list) and len(strides) == len(shapes) else None
     tensors = [
         _tensor(shape, dtype, None if steps is None else steps[position]) for position, shape in enumerate(shapes)
     ]
-    found = tuple(tensor for tensor in tensors if tensor is not None)
-    return TensorList(found) if len(found) == len(tensors) else None
+    readable = tuple(tensor for tensor in tensors if tensor is not None)
+    return TensorList(readable) if len(readable) == len(tensors) else None
 
 
 def parse_call(

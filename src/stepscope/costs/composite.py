@@ -42,10 +42,10 @@ def answering(
         if not pending.size:
             break
         step = above[pending]
-        found = owner[step]
+        answer = owner[step]
         further = above[step]
-        owner[pending] = found
-        above[pending] = np.where(found >= 0, -1, further)
+        owner[pending] = answer
+        above[pending] = np.where(answer >= 0, -1, further)
     return owner
 
 

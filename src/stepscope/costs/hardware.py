@@ -219,7 +219,7 @@ class Hardware:
         >>> builtin().generation("NVIDIA A10G"), builtin().find("NVIDIA A10G")
         ('Ampere', None)
         """
-        named = (one.generation for one in self._in_order() if one.generation and one.is_named(name))
+        named = (limits.generation for limits in self._in_order() if limits.generation and limits.is_named(name))
         return next(named, None)
 
     def _in_order(self) -> Iterator[Limits]:
@@ -286,5 +286,5 @@ def load_hardware(path: Path | str | None = None) -> Hardware:
 @lru_cache(maxsize=1)
 def _added() -> tuple[Limits, ...]:
     taken = [device.name for device in builtin().devices]
-    added = load("devices", Hardware, lambda found: [row.name for row in found.devices], taken)
-    return tuple(device for _, found in added for device in found.devices)
+    added = load("devices", Hardware, lambda rows: [row.name for row in rows.devices], taken)
+    return tuple(device for _, rows in added for device in rows.devices)

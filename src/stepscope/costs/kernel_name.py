@@ -187,8 +187,8 @@ def kernel_class(kernel: str) -> str:
         return "GEMM" if exchange.fused else "communication"
     name = kernel[:_LONGEST_NAME].lower()
     left_out = _PRODUCTS if _PIECE_OF_INDUCTOR.match(name) else ()
-    told = (label for pattern, label in _CLASSES if label not in left_out and pattern.search(name))
-    return next(told, "other")
+    by_name = (label for pattern, label in _CLASSES if label not in left_out and pattern.search(name))
+    return next(by_name, "other")
 
 
 @lru_cache(maxsize=16_384)
@@ -224,9 +224,9 @@ def element_type(kernel: str) -> str | None:
     """
     name = kernel[:_LONGEST_NAME]
     for pattern in _WITNESSES:
-        found = pattern.search(name)
-        if found is not None:
-            return _TYPES[found.group(1)]
+        types = pattern.search(name)
+        if types is not None:
+            return _TYPES[types.group(1)]
     return None
 
 

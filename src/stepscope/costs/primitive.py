@@ -46,19 +46,19 @@ def primitive_flops(primitive: str, shape: str | None) -> int | None:
     except KeyError:
         return None
     if primitive == "inner_product":
-        return base * prod(size.get(one, 1) for one in ("id", "ih", "iw"))
+        return base * prod(size.get(letter, 1) for letter in ("id", "ih", "iw"))
     side = "o" if primitive == "convolution" else "i"
     if f"{side}w" not in size or "kw" not in size:
         return None
-    moved = prod(size.get(f"{one}{axis}", 1) for one in (side, "k") for axis in "dhw")
+    moved = prod(size.get(f"{letter}{axis}", 1) for letter in (side, "k") for axis in "dhw")
     return base * moved // max(size.get("g", 1), 1)
 
 
 def _matmul(shape: str) -> int | None:
     sides = shape.split(":")
-    if len(sides) < 2 or not all(_DIMS.fullmatch(one) for one in sides[:2]):
+    if len(sides) < 2 or not all(_DIMS.fullmatch(text) for text in sides[:2]):
         return None
-    left, right = ([int(one) for one in side.split("x")] for side in sides[:2])
+    left, right = ([int(text) for text in side.split("x")] for side in sides[:2])
     if len(left) != len(right) or len(left) < 2 or left[-1] != right[-2]:
         return None
     batch = prod(max(pair) for pair in zip(left[:-2], right[:-2], strict=True))

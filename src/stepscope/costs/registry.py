@@ -8,7 +8,7 @@ from functools import cache, lru_cache, wraps
 from typing import NamedTuple
 
 from stepscope.base.plugins import PlugIn, load, of_type
-from stepscope.costs.call import Call, Untold, parse_call
+from stepscope.costs.call import Call, MissingInput, parse_call
 from stepscope.costs.families import MODELS
 from stepscope.costs.work import DEFAULT_CONVENTIONS, FAMILIES, Conventions, Model, Work
 
@@ -70,7 +70,7 @@ def our_model_of(name: str) -> Model | None:
 
 
 def _formed(name: str, models: Iterable[Model]) -> Model | None:
-    return next((one for one in models if one.form and one.form.match(name[:_LONGEST])), None)
+    return next((model for model in models if model.form and model.form.match(name[:_LONGEST])), None)
 
 
 @cache
@@ -96,10 +96,10 @@ def _guarded(plug_in: PlugIn, model: Model) -> Model:
 
     def counted(call: Call, conventions: Conventions) -> Work | None:
         try:
-            found = None if count is None else count(call, conventions)
-        except Untold:
-            found = None
-        return None if found is None else _countable(of_type(Work, found))
+            work = None if count is None else count(call, conventions)
+        except MissingInput:
+            work = None
+        return None if work is None else _countable(of_type(Work, work))
 
     return replace(
         model,
@@ -108,13 +108,13 @@ def _guarded(plug_in: PlugIn, model: Model) -> Model:
     )
 
 
-def _countable(found: Work) -> Work:
-    if found.family not in FAMILIES:
-        raise ValueError(f"{found.family!r} is not a family of formulas")
+def _countable(work: Work) -> Work:
+    if work.family not in FAMILIES:
+        raise ValueError(f"{work.family!r} is not a family of formulas")
     for name in ("flops", "bytes_read", "bytes_written", "link_bytes"):
-        if type(getattr(found, name)) not in (int, type(None)):
-            raise TypeError(f"{name} is {getattr(found, name)!r}, which is not an integer")
-    return found
+        if type(getattr(work, name)) not in (int, type(None)):
+            raise TypeError(f"{name} is {getattr(work, name)!r}, which is not an integer")
+    return work
 
 
 def is_composite(name: str) -> bool:
@@ -127,20 +127,20 @@ def is_composite(name: str) -> bool:
     return model is not None and name in model.composites
 
 
-def telling_forward() -> list[str]:
+def forward_hints() -> list[str]:
     """Backward operators whose inputs contain what those of their forward call lack."""
-    return [name for model in MODELS if model.tells_forward for name in model.names]
+    return [name for model in MODELS if model.hints_forward for name in model.names]
 
 
 NOT_RECORDED = "inputs not recorded"
 
 
-def why_not(row: Row) -> str | None:
+def missing_reason(row: Row) -> str | None:
     """Say why a call cannot be counted: `no formula`, `inputs not recorded` or `inputs do not tell`.
 
     None for a call that can be counted.
     """
-    if of_row(row) is not None:
+    if count_work(row) is not None:
         return None
     model = model_of(row.name)
     if model is None or model.count is None:
@@ -187,20 +187,20 @@ def work(
     >>> work("aten::mm", "[[8, 128], [128, 256]]", '["float", "float"]').flops
     524288
     """
-    return of_row(Row(name, dims, types, strides, values, list_dtype, tuple(related)), conventions)
+    return count_work(Row(name, dims, types, strides, values, list_dtype, tuple(related)), conventions)
 
 
 @lru_cache(maxsize=65_536)
-def of_row(row: Row, conventions: Conventions = DEFAULT_CONVENTIONS) -> Work | None:
+def count_work(row: Row, conventions: Conventions = DEFAULT_CONVENTIONS) -> Work | None:
     """Count the work of a distinct call; results are cached."""
     model = model_of(row.name)
     if model is None or model.count is None or (call := _parse(row)) is None:
         return None
     try:
-        found = model.count(call, conventions)
-    except Untold:
+        work = model.count(call, conventions)
+    except MissingInput:
         return None
-    return found if found is not None and _fits(found) else None
+    return work if work is not None and _fits(work) else None
 
 
 def _parse(row: Row) -> Call | None:
@@ -216,9 +216,9 @@ def _parse(row: Row) -> Call | None:
     )
 
 
-def _fits(found: Work) -> bool:
+def _fits(work: Work) -> bool:
     """Whether every number fits the 64-bit columns that results go to."""
-    numbers = (found.flops, found.bytes_read or 0, found.bytes_written or 0, found.link_bytes or 0)
+    numbers = (work.flops, work.bytes_read or 0, work.bytes_written or 0, work.link_bytes or 0)
     return all(0 <= number <= _LARGEST for number in numbers) and (
-        (found.bytes_read or 0) + (found.bytes_written or 0) <= _LARGEST
+        (work.bytes_read or 0) + (work.bytes_written or 0) <= _LARGEST
     )

@@ -52,7 +52,7 @@ class _Rule(NamedTuple):
 
 
 def _rules(*rows: tuple[str, ...]) -> tuple[_Rule, ...]:
-    return tuple(_Rule(rule, lazily(pattern), *told) for rule, pattern, *told in rows)
+    return tuple(_Rule(rule, lazily(pattern), *details) for rule, pattern, *details in rows)
 
 
 _NOT = _rules(
@@ -199,12 +199,12 @@ def tensor_core_use(kernel: str, dtype: str | None = None) -> TensorCoreUse:
             return TensorCoreUse(False, rule=rule.rule)
     for rule in _USED:
         if rule.pattern.search(name):
-            told = rule.dtype or _dtype(name) or dtype
-            return TensorCoreUse(True, rule.generation, told, rule.rule)
+            products = rule.dtype or _dtype(name) or dtype
+            return TensorCoreUse(True, rule.generation, products, rule.rule)
     if _TRITON_PRODUCT.search(name):
-        told = _dtype(name) or dtype
-        narrow = told is not None and (told == "tf32" or (size_of(told) or 8) <= 2)
-        return TensorCoreUse(True if narrow else None, None, told, "product in Triton")
+        products = _dtype(name) or dtype
+        narrow = products is not None and (products == "tf32" or (size_of(products) or 8) <= 2)
+        return TensorCoreUse(True if narrow else None, None, products, "product in Triton")
     return TensorCoreUse(None)
 
 
@@ -235,8 +235,8 @@ def alignment(kernel: str) -> int | None:
     >>> alignment("cutlass_80_tensorop_s1688gemm_256x64_16x4_tn_align1")
     1
     """
-    found = re.search(r"_align(\d{1,3})(?!\d)", kernel[:_LONGEST_NAME])
-    return int(found.group(1)) if found else None
+    match = re.search(r"_align(\d{1,3})(?!\d)", kernel[:_LONGEST_NAME])
+    return int(match.group(1)) if match else None
 
 
 _WITHOUT = lazily(
@@ -293,9 +293,9 @@ def misaligned(
     call = parse_call(operator, dims, types, strides, values)
     if model is None or model.aligned_sizes is None or call is None:
         return []
-    found = model.aligned_sizes(call)
-    if found is None or found[0].element_size is None:
+    sizes_of = model.aligned_sizes(call)
+    if sizes_of is None or sizes_of[0].element_size is None:
         return []
-    like, sizes = found
+    like, sizes = sizes_of
     multiple = max(1, 16 // (like.element_size or 1))
     return [Misaligned(name, extent, multiple) for name, extent in sizes.items() if extent % multiple]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from stepscope.costs.call import Call
 from stepscope.costs.work import by_name
 
-SAID_BY_TEXT = frozenset({"aten::einsum"})
+DEFINED_BY_TEXT = frozenset({"aten::einsum"})
 """Operators whose work is defined by a text."""
 
 _ROWS = by_name(("embedding embedding_renorm embedding_renorm_ embedding_bag _embedding_bag", (1, 0)))

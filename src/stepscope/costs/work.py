@@ -148,7 +148,7 @@ class Model:
             class of work.
         names: its operators, as the recorder spells them.
         count: the formula; its docstring states it, with source and convention. It returns
-            None for a call that it cannot count, or raises `Untold` if an input is missing
+            None for a call that it cannot count, or raises `MissingInput` if an input is missing
             (see `Call.given`). None for operators without a formula, of which only the other
             fields are known.
         composites: those of `names` that call other operators, which are recorded
@@ -162,7 +162,7 @@ class Model:
         over_lists: whether a call works on many tensors at once, as fused optimizers do.
         asks_related: whether the calls around it (see `registry.Row.related`) can contain what its own
             inputs lack.
-        tells_forward: whether it is a backward whose inputs contain what those of its forward lack.
+        hints_forward: whether it is a backward whose inputs contain what those of its forward lack.
         form: recognises operators whose names are generated while the job runs.
     """
 
@@ -175,7 +175,7 @@ class Model:
     joins: bool = False
     over_lists: bool = False
     asks_related: bool = False
-    tells_forward: bool = False
+    hints_forward: bool = False
     form: re.Pattern[str] | None = None
 
     @property
@@ -224,8 +224,8 @@ class Models(list[Model]):
         """
 
         def declare(count: Count) -> Count:
-            known = aten(names) if isinstance(names, str) else names
-            self.append(Model(formula, known, count, aten(composites), **more))
+            operators = aten(names) if isinstance(names, str) else names
+            self.append(Model(formula, operators, count, aten(composites), **more))
             return count
 
         return declare

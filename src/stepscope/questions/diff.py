@@ -11,12 +11,12 @@ from stepscope.analysis.job.throughput import rates
 from stepscope.analysis.recording import marks_steps
 from stepscope.base.errors import SourceError
 from stepscope.base.units import plural, ratio_text, time_text
-from stepscope.compare.rows import COLUMNS, COUNTED_CALLS, PROFILED_STEP, finish, row_of, set_beside
+from stepscope.compare.rows import COLUMNS, COUNTED_CALLS, PROFILED_STEP, compare_rows, finish, row_of
 from stepscope.compare.settings import differing, settings_of
 from stepscope.compare.sides import ANSWERED_LIKE, Side, offered, read_side
 from stepscope.compare.throughput import throughput_compared
 from stepscope.compare.tree import Tree, read_tree
-from stepscope.compare.tree_rows import set_trees_beside
+from stepscope.compare.tree_rows import diff_trees
 from stepscope.formats.evidence import EVERYTHING
 from stepscope.query.declare import Parameter, question
 from stepscope.query.rows import noted
@@ -110,9 +110,9 @@ def _compared(recordings: Sequence[Recording], by: str | None, left_out: str) ->
     if chosen in ("category", "tree") and before.of == "step" and _both_unprofiled(recordings):
         before, after = (replace(side, of=PROFILED_STEP) for side in (before, after))
     if isinstance(before, Tree) and isinstance(after, Tree):
-        rows = set_trees_beside(before, after)
+        rows = diff_trees(before, after)
     else:
-        rows = set_beside(cast("Side", before), cast("Side", after), chosen)
+        rows = compare_rows(cast("Side", before), cast("Side", after), chosen)
     sure = rows.num_rows - rows["ci95_low_ns"].null_count
     note += _WITHIN if sure else ""
     done = throughput_compared(*(rates(recording.scope) for recording in recordings))

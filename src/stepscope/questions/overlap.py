@@ -114,8 +114,8 @@ def _kernels(scope: Scope) -> pa.Table:
 
     found = slowed(scope)
     rows = [
-        [one.name, one.operator, one.grid, one.block, one.dims, one.beside, one.alone, one.alone_ns,
-         one.beside_ns, one.ratio, one.low, one.high, one.longer_ns]
+        [one.name, one.operator, one.grid, one.block, one.dims, one.overlapped, one.clear, one.clear_ns,
+         one.overlapped_ns, one.ratio, one.low, one.high, one.longer_ns]
         for one in found.kernels
     ]  # fmt: skip
     answer = answer_rows(_COLUMNS, rows, [column.name for column in _OF_KERNELS])

@@ -12,7 +12,7 @@ from stepscope.analysis.job.throughput import Rate, rate_text, rates, together
 from stepscope.base.errors import SourceError, UsageError
 from stepscope.base.units import count_text, plural, ratio_text
 from stepscope.compare.interval import RankMean
-from stepscope.compare.run_parts import IMBALANCE, as_rows, split_waiting, step_parts, tells_waiting
+from stepscope.compare.run_parts import IMBALANCE, as_rows, separates_waiting, split_waiting, step_parts
 from stepscope.compare.runs import BELOW, MODES, Run, as_event, compare, run_of
 from stepscope.compare.sides import phase_means
 from stepscope.query.ask import ask_within
@@ -247,7 +247,7 @@ def _rows(runs: Sequence[Recording], kind: str) -> list[list[dict[str, Any]]]:
     if kind == "phase":
         return _all_with_other_steps([_phases(run.scope) for run in runs])
     parts = [step_parts(run.scope) for run in runs]
-    if all(tells_waiting(run.scope, own) for run, own in zip(runs, parts, strict=True)):
+    if all(separates_waiting(run.scope, own) for run, own in zip(runs, parts, strict=True)):
         for own in parts:
             split_waiting(own)
     return [as_rows(own) for own in parts]

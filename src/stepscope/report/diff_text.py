@@ -10,7 +10,7 @@ from stepscope.base.quoting import one_line
 from stepscope.base.statistics import is_informative
 from stepscope.base.text_cells import cells, left, right
 from stepscope.base.units import NOT_MEASURED, count_text, ratio_text, time_text
-from stepscope.compare.drivers import Row, drivers_of
+from stepscope.compare.drivers import Row, find_drivers
 from stepscope.query.kernel_names import cut_apart, short_names
 from stepscope.query.text_grid import MARK, Line, Style, note_lines, shortened, warning_lines, wrapped
 
@@ -61,8 +61,8 @@ def verdict_sentence(rows: Sequence[Row]) -> str:
     one."""
     if not rows:
         return "Nothing to compare."
-    drivers = drivers_of(rows)
-    whole, parts = drivers.whole, _parts(drivers.parts[:_MOST_NAMED])
+    drivers = find_drivers(rows)
+    whole, parts = drivers.total, _parts(drivers.parts[:_MOST_NAMED])
     if whole is None:
         return f"The complete iteration was not measured in both. {parts or 'No clear change'}."
     name = f"{whole['name'][:1].upper()}{whole['name'][1:]}"

@@ -8,7 +8,7 @@ from typing import Any
 from stepscope.api.comparisons import scaling
 from stepscope.api.several import Source
 from stepscope.base.units import plural, time_text
-from stepscope.compare.runs import WHOLE
+from stepscope.compare.runs import ITERATION
 from stepscope.query.table import Table
 from stepscope.report.figures import COLOURS, GREY, finish_axes, new_figure, plain_text
 
@@ -46,14 +46,14 @@ def scaling_chart(
     rows = table.rows()
     runs = list(dict.fromkeys((row["ranks"], row["run"]) for row in rows))
     runs.sort(key=lambda run: run[0])
-    outermost = [row for row in rows if row["label"] != WHOLE and row["inside"] is None]
+    outermost = [row for row in rows if row["label"] != ITERATION and row["inside"] is None]
     largest: dict[str, float] = {}
     for row in outermost:
         largest[row["label"]] = max(largest.get(row["label"], 0.0), row["average_ns"])
     shown = sorted(largest, key=lambda label: -largest[label])[:MOST_LABELS]
     shown = [label for label in largest if label in shown]  # in the order of execution
 
-    whole_of = {(row["ranks"], row["run"]): row for row in rows if row["label"] == WHOLE}
+    whole_of = {(row["ranks"], row["run"]): row for row in rows if row["label"] == ITERATION}
     sizes = {ranks for ranks, _ in whole_of}
     width = max(7.5, 4.6 + 1.5 * len(runs))
     figure = new_figure(width + 3.2 * (len(sizes) > 1), 5.2)
@@ -65,7 +65,7 @@ def scaling_chart(
     ticks: list[tuple[float, str]] = []
     for place, run in enumerate(runs):
         of_run = [row for row in outermost if (row["ranks"], row["run"]) == run]
-        whole = [row for row in rows if row["label"] == WHOLE and row["run"] == run[1]]
+        whole = [row for row in rows if row["label"] == ITERATION and row["run"] == run[1]]
         for row in whole:
             height = row["average_ns"] / 1e6
             axes.bar(place - _BAR, height, _BAR * 0.92, color="#555555")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.base.quoting import one_line
 from stepscope.base.units import plural, ratio_text, time_text
-from stepscope.compare.runs import WHOLE, small_labels
+from stepscope.compare.runs import ITERATION, small_labels
 from stepscope.query.text_grid import Line, wrapped
 from stepscope.report.diff_text import signed_time
 
@@ -89,7 +89,7 @@ def _lost(rows: list[Row]) -> str:
     """What the largest run's iteration takes beyond ideal scaling, and in which parts."""
     largest = max(row["ranks"] for row in rows)
     of_largest = [row for row in rows if row["ranks"] == largest]
-    whole = next((row for row in of_largest if row["label"] == WHOLE), None)
+    whole = next((row for row in of_largest if row["label"] == ITERATION), None)
     if whole is None or not whole["over_ideal_ns"] or whole["over_ideal_ns"] <= 0:
         return ""
     parts = [row for row in of_largest if row is not whole and row["over_ideal_ns"]]
@@ -114,11 +114,11 @@ def _with_ends(row: Row, name: str, text: Any) -> str:
 def _next_doubling(rows: list[Row]) -> str:
     """The model's prediction for twice the ranks."""
     found = {row["label"]: row for row in rows if row["next_ns"] is not None}
-    if WHOLE not in found:
+    if ITERATION not in found:
         return ""
-    whole = found.pop(WHOLE)
+    whole = found.pop(ITERATION)
     shown = [whole, *sorted(found.values(), key=lambda row: -row["next_ns"])[: _MOST - 1]]
-    first = min((row for row in rows if row["label"] == WHOLE), key=lambda row: row["ranks"])
+    first = min((row for row in rows if row["label"] == ITERATION), key=lambda row: row["ranks"])
     ideal = first["average_ns"]
     if whole["mode"] == "strong":
         ideal *= first["ranks"] / whole["next_ranks"]

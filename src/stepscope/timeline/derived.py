@@ -72,16 +72,16 @@ def overlap_lanes(scope: Scope, track: Track) -> Lanes:
     ((device,),) = track.keys
     work = scope.numpy(_WORK, {"rank": track.rank, "device": device})
     computation, communication = (
-        union(work["start_ns"][own], work["end_ns"][own])
-        for own in (work["computes"].astype(bool), work["communicates"].astype(bool))
+        union(work["start_ns"][rows], work["end_ns"][rows])
+        for rows in (work["computes"].astype(bool), work["communicates"].astype(bool))
     )
     parts = (computation, communication, subtract(communication, computation))
-    names = np.repeat(["computation", "communication", "exposed communication"], [len(one) for one in parts])
-    lane = np.repeat(np.arange(3), [len(one) for one in parts])
-    start, end = (np.concatenate([getattr(one, side) for one in parts]) for side in ("start", "end"))
-    made = _lanes(pa.chunked_array([pa.array(names, pa.string())]), "communication", start, end, lane)
-    made.lanes[0].events.kind[:] = KINDS.index("computation")
-    return made
+    names = np.repeat(["computation", "communication", "exposed communication"], [len(part) for part in parts])
+    lane = np.repeat(np.arange(3), [len(part) for part in parts])
+    start, end = (np.concatenate([getattr(part, side) for part in parts]) for side in ("start", "end"))
+    lanes = _lanes(pa.chunked_array([pa.array(names, pa.string())]), "communication", start, end, lane)
+    lanes.lanes[0].events.kind[:] = KINDS.index("computation")
+    return lanes
 
 
 def _lanes(names: pa.ChunkedArray, kind: str, start: np.ndarray, end: np.ndarray, depth: np.ndarray) -> Lanes:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ERRORS = {"no-such-event": "The timeline was asked about an event that the recording does not have."}
 
-MOST_LINKS = 50
+MAX_LINKS = 50
 """Events of one relation that are listed; for more, only their number is given."""
 
 
@@ -46,37 +46,37 @@ def details_query(table: str) -> str:
 
     Columns are named `table.column`.
     """
-    own = [f'e.{one.quoted} AS "{table}.{one.name}"' for one in TABLES[table].columns]
+    selected = [f'e.{column.quoted} AS "{table}.{column.name}"' for column in TABLES[table].columns]
     joins = []
     for other, (key, columns) in _JOINED.items():
-        if any(one.name == key for one in TABLES[table].columns):
-            own += [f'{other}."{one}" AS "{other}.{one}"' for one in columns]
+        if any(column.name == key for column in TABLES[table].columns):
+            selected += [f'{other}."{column}" AS "{other}.{column}"' for column in columns]
             joins.append(
                 f"LEFT JOIN {other} ON ({other}.rank, {other}.span, {other}.{key}) = (e.rank, e.span, e.{key})"
             )
-    own += [f'c."{one}" AS "collective.{one}"' for one in _COLLECTIVE]
+    selected += [f'c."{column}" AS "collective.{column}"' for column in _COLLECTIVE]
     key = "id" if table == "device_event" else "host_id"
     only = "" if table == "device_event" else " AND c.id IS NULL"
     joins.append(f"LEFT JOIN collective AS c ON (c.rank, c.{key}) = (e.rank, e.id){only}")
-    return f"SELECT {', '.join(own)} FROM {table} AS e {' '.join(joins)}"
+    return f"SELECT {', '.join(selected)} FROM {table} AS e {' '.join(joins)}"
 
 
 def described(table: str) -> list[dict[str, Any]]:
     """The columns of `details_query` that become fields: `name`, `title`, `unit` and `meaning`."""
     hidden = _HIDDEN | {key for key, _ in _JOINED.values()}
-    parts = [(table, [one.name for one in TABLES[table].columns if one.name not in hidden])]
+    parts = [(table, [column.name for column in TABLES[table].columns if column.name not in hidden])]
     parts += [
         (other, list(columns))
         for other, (key, columns) in _JOINED.items()
-        if any(one.name == key for one in TABLES[table].columns)
+        if any(column.name == key for column in TABLES[table].columns)
     ]
     parts.append(("collective", list(_COLLECTIVE)))
-    shown = []
+    fields = []
     for of, names in parts:
-        declared = {one.name: one for one in TABLES[of].columns}
+        declared = {column.name: column for column in TABLES[of].columns}
         for name in names:
             title = _title(declared[name])
-            shown.append(
+            fields.append(
                 {
                     "name": f"{of}.{name}",
                     "title": f"{_TITLES.get(of, of)} {title}" if of != table else title,
@@ -84,7 +84,7 @@ def described(table: str) -> list[dict[str, Any]]:
                     "meaning": declared[name].meaning,
                 }
             )
-    return shown
+    return fields
 
 
 def _title(column: SchemaColumn) -> str:
@@ -110,43 +110,43 @@ def details(timeline: Timeline, track: Track, event: int) -> dict[str, Any]:
 
     Returns:
         `name` in full, its `place`, `table`, `fields` (`title`, `value`, `unit`, `meaning`) without those not measured,
-        and `links`: `relation`, `total`, and up to `MOST_LINKS` `places`.
+        and `links`: `relation`, `total`, and up to `MAX_LINKS` `places`.
 
     Raises:
         UsageError: there is no such event.
     """
     rank, place = track.rank, timeline.place(track, event)
-    shown = None if place is None else place.shown()
+    place_json = None if place is None else place.as_json()
     if place is not None and track.kind in ("overlap", "modules"):
         duration = {
             "title": "duration", "value": place.end_ns - place.start_ns, "unit": "ns", "meaning": "duration (ns)",
         }  # fmt: skip
-        return {"name": place.name, "place": shown, "table": "", "fields": [duration], "links": []}
+        return {"name": place.name, "place": place_json, "table": "", "fields": [duration], "links": []}
     with timeline.scope() as scope:
         if track.kind == "steps":
-            return {**_step(scope, rank, event), "place": shown}
+            return {**_step(scope, rank, event), "place": place_json}
         for table in ("device_event", "host_event"):
             rows = scope.sql(f"{details_query(table)} WHERE e.rank = $1 AND e.id = $2", [rank, event]).to_pylist()
             if not rows:
                 continue
             row = rows[0]
             fields = [
-                {**{key: one[key] for key in ("title", "unit", "meaning")}, "value": row[one["name"]]}
-                for one in described(table)
-                if row[one["name"]] is not None
+                {**{key: column[key] for key in ("title", "unit", "meaning")}, "value": row[column["name"]]}
+                for column in described(table)
+                if row[column["name"]] is not None
             ]
             if table == "device_event":
                 fields += _metrics(scope, rank, event)
             related = _related(scope, table, rank, row)
             links = []
             for relation, ids in related:
-                places = timeline.locate(rank, ids[:MOST_LINKS])
+                places = timeline.locate(rank, ids[:MAX_LINKS])
                 if places:
-                    listed = [one.shown() for one in places]
+                    listed = [column.as_json() for column in places]
                     links.append({"relation": relation, "total": len(ids), "places": listed})
             name = row[f"{table}.name"]
             return {
-                "name": name, "place": shown, "table": table, "fields": fields, "links": links,
+                "name": name, "place": place_json, "table": table, "fields": fields, "links": links,
             }  # fmt: skip
     raise UsageError(
         f"the recording has no event {event} on rank {rank}",
@@ -162,9 +162,9 @@ def _step(scope: Scope, rank: int, event: int) -> dict[str, Any]:
     if not rows:
         raise UsageError("there is no such step", hint="its number is in the table step", slug="no-such-event")
     fields = [
-        {"title": _title(one), "value": rows[0][one.name], "unit": _unit(one), "meaning": one.meaning}
-        for one in TABLES["step"].columns
-        if rows[0][one.name] is not None and one.name not in ("rank", "name")
+        {"title": _title(column), "value": rows[0][column.name], "unit": _unit(column), "meaning": column.meaning}
+        for column in TABLES["step"].columns
+        if rows[0][column.name] is not None and column.name not in ("rank", "name")
     ]  # fmt: skip
     return {"name": rows[0]["name"], "table": "step", "fields": fields, "links": []}
 

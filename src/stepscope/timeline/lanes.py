@@ -42,7 +42,7 @@ class Merged(NamedTuple):
     events: Int64s
     busy: Int64s
     longest: Int64s
-    alone: NDArray[np.bool_]
+    single: NDArray[np.bool_]
 
     def at(self, rows: Any) -> Merged:
         """Some of them, chosen by a slice or row numbers."""
@@ -103,14 +103,14 @@ def laid_out(
     narrow = np.dtype(np.uint16 if tracks * depths <= 1 << 16 else np.int64)
     key = track.astype(narrow) * narrow.type(depths) + depth.astype(narrow)
     lanes: list[list[Lane]] = [[] for _ in range(tracks)]
-    for number, rows, beside in in_lanes(key, events.start, events.end):
-        for one in range(int(beside.max()) + 1):
-            own = events.at(rows[beside == one] if beside.any() else rows)
-            lanes[number // depths].append(Lane(own, np.maximum.accumulate(own.end)))
+    for number, rows, lane_of in in_lanes(key, events.start, events.end):
+        for lane in range(int(lane_of.max()) + 1):
+            of_lane = events.at(rows[lane_of == lane] if lane_of.any() else rows)
+            lanes[number // depths].append(Lane(of_lane, np.maximum.accumulate(of_lane.end)))
     return [tuple(of_track) for of_track in lanes]
 
 
-def put(
+def lanes_from_rows(
     events: Columns, merged: Merged | None, lane: NDArray[np.integer], counts: Sequence[int]
 ) -> list[tuple[Lane, ...]]:
     """Makes the lanes of each track from rows whose lanes are known.
@@ -121,16 +121,16 @@ def put(
         lane: the lane of each, counted from 0 through all tracks in order.
         counts: the number of lanes of each track.
     """
-    made = []
+    result = []
     for rows in _rows_of(lane, sum(counts)):
         start, end = events.start[rows], events.end[rows]
         if ((start[1:] < start[:-1]) | ((start[1:] == start[:-1]) & (end[1:] < end[:-1]))).any():
             order = np.lexsort((end, start))
             rows = order + rows.start if isinstance(rows, slice) else rows[order]
-        own = events.at(rows)
-        made.append(Lane(own, np.maximum.accumulate(own.end), None if merged is None else merged.at(rows)))
+        of_lane = events.at(rows)
+        result.append(Lane(of_lane, np.maximum.accumulate(of_lane.end), None if merged is None else merged.at(rows)))
     bounds = np.cumsum([0, *counts]).tolist()
-    return [tuple(made[a:b]) for a, b in pairwise(bounds)]
+    return [tuple(result[a:b]) for a, b in pairwise(bounds)]
 
 
 def _rows_of(lane: NDArray[np.integer], lanes: int) -> list[slice | NDArray[np.int64]]:
@@ -138,8 +138,10 @@ def _rows_of(lane: NDArray[np.integer], lanes: int) -> list[slice | NDArray[np.i
     count = np.bincount(lane, minlength=lanes)
     starts = np.flatnonzero(run_starts(lane))
     if len(starts) == np.count_nonzero(count):
-        found = dict(zip(lane[starts].tolist(), starts.tolist(), strict=True))
-        return [slice(found.get(one, 0), found.get(one, 0) + n) for one, n in enumerate(count.tolist())]
+        first_rows = dict(zip(lane[starts].tolist(), starts.tolist(), strict=True))
+        return [
+            slice(first_rows.get(number, 0), first_rows.get(number, 0) + n) for number, n in enumerate(count.tolist())
+        ]
     order = np.argsort(lane.astype(np.uint16) if lanes < 1 << 16 else lane, kind="stable")
     ends = np.cumsum(count).tolist()
     return [order[first:last] for first, last in zip([0, *ends], ends, strict=False)]

@@ -23,7 +23,7 @@ from stepscope.timeline.derived import module_lanes, overlap_lanes
 from stepscope.timeline.lanes import Columns, Lanes, laid_out
 from stepscope.timeline.search import expression
 from stepscope.timeline.sides import KINDS, ROLES, TABLES, Side, Words
-from stepscope.timeline.tiles import BINS, MOST_LEVEL, Curve, Names, curve_tile, shortened, tile
+from stepscope.timeline.tiles import BINS, MAX_LEVEL, Curve, Names, curve_tile, shortened, tile
 from stepscope.timeline.tracks import Track, drawn_rows, missing_words, tracks_of, typical_steps
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 ERRORS = {"bad-tile": "The timeline was asked for a zoom, tile or interval that does not exist."}
 
-MOST_KEPT = 60_000_000
+MAX_ROWS = 60_000_000
 """Rows of lanes kept in memory: some 1.7 GB."""
-MOST_WARM_UPS = 200
-MOST_SUMS = 500
+MAX_WARM_UPS = 200
+MAX_SUMS = 500
 """Names for which a measured range has sums of their own; the others share one."""
 
 Loaded = dict[str, Lanes | Curve]
@@ -101,7 +101,7 @@ class Place:
     name: str
     kind: str
 
-    def shown(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """As JSON."""
         return {name: getattr(self, name) for name in self.__slots__}
 
@@ -119,7 +119,7 @@ class Timeline:
         self._ranks = ranks
         self._lock = threading.RLock()
         self._loading: dict[tuple[int, Part], threading.Lock] = {}
-        self._kept: OrderedDict[tuple[int, Part], Side | Loaded] = OrderedDict()
+        self._in_memory: OrderedDict[tuple[int, Part], Side | Loaded] = OrderedDict()
         self._tracks: dict[str, Track] | None = None
         self._matched: tuple[str, Int64s, Int64s] | None = None
 
@@ -133,7 +133,7 @@ class Timeline:
         with self._lock:
             if self._tracks is None:
                 with self.scope() as scope:
-                    self._tracks = {one.id: one for one in tracks_of(scope)}
+                    self._tracks = {track.id: track for track in tracks_of(scope)}
             return self._tracks
 
     def layout(self) -> dict[str, Any]:
@@ -155,9 +155,9 @@ class Timeline:
             first = typical_steps(scope)
             later = _pairs(scope, _LATER.format(end=end)) if end is not None else []
             missing = "" if tracks else missing_words(scope)
-        warm_up = union([one for one, _ in warm], [one for _, one in warm])
-        if len(warm_up) > MOST_WARM_UPS:
-            longest = np.sort(np.argsort(warm_up.start - warm_up.end)[:MOST_WARM_UPS])
+        warm_up = union([start for start, _ in warm], [end for _, end in warm])
+        if len(warm_up) > MAX_WARM_UPS:
+            longest = np.sort(np.argsort(warm_up.start - warm_up.end)[:MAX_WARM_UPS])
             starts, ends = warm_up.start[longest], warm_up.end[longest]
         else:
             starts, ends = warm_up.start, warm_up.end
@@ -175,11 +175,11 @@ class Timeline:
                     "title": f"rank {rank}" + (f" on {hosts[rank]}" if hosts.get(rank) else ""),
                     "tracks": [
                         {
-                            "id": one.id, "kind": one.kind, "title": one.title, "lanes": one.lanes,
-                            "events": one.events, "dull": one.dull, "unit": one.unit,
+                            "id": track.id, "kind": track.kind, "title": track.title, "lanes": track.lanes,
+                            "events": track.events, "dull": track.dull, "unit": track.unit,
                         }
-                        for one in tracks.values()
-                        if one.rank == rank and not (one.kind == "counter" and (rank, list(one.keys[0])) in later)
+                        for track in tracks.values()
+                        if track.rank == rank and not (track.kind == "counter" and (rank, list(track.keys[0])) in later)
                     ],
                 }
                 for rank in ranks
@@ -200,15 +200,15 @@ class Timeline:
         Raises:
             UsageError: the track, zoom or tile does not exist.
         """
-        if not 0 <= level <= MOST_LEVEL or abs(index) > 1 << (62 - 9 - level):
+        if not 0 <= level <= MAX_LEVEL or abs(index) > 1 << (62 - 9 - level):
             raise UsageError(
-                f"there is no tile {index} of level {level}", hint=f"levels go from 0 to {MOST_LEVEL}", slug="bad-tile"
+                f"there is no tile {index} of level {level}", hint=f"levels go from 0 to {MAX_LEVEL}", slug="bad-tile"
             )
         names = Names()
-        shown = {}
+        drawn_tracks = {}
         start = index * BINS << level
-        asked = [self.track(one) for one in tracks]
-        for (rank, part), own in _by_part(asked).items():
+        requested = [self.track(track_id) for track_id in tracks]
+        for (rank, part), of_part in _by_part(requested).items():
             side = self._loaded(rank, part)
             if isinstance(side, Side):
                 close = level <= side.level
@@ -216,13 +216,13 @@ class Timeline:
                 drawn: Loaded = dict(seen_there)
             else:
                 drawn = side
-            for track in own:
+            for track in of_part:
                 seen = drawn[track.id]
                 if isinstance(seen, Curve):
-                    shown[track.id] = {"rows": 1, **curve_tile(seen, level, index)}
+                    drawn_tracks[track.id] = {"rows": 1, **curve_tile(seen, level, index)}
                 else:
-                    shown[track.id] = {"rows": len(seen.lanes), **tile(seen, level, index, names)}
-        return {"names": names.texts, "tracks": shown}
+                    drawn_tracks[track.id] = {"rows": len(seen.lanes), **tile(seen, level, index, names)}
+        return {"names": names.texts, "tracks": drawn_tracks}
 
     def measure(self, start: int, end: int, tracks: Sequence[str]) -> dict[str, Any]:
         """Sums up a time interval: for each name on some tracks, how many events overlap it and their summed time
@@ -242,18 +242,18 @@ class Timeline:
         if end < start:
             raise UsageError("the range ends before it starts", hint="name its start first", slug="bad-tile")
         rows: list[dict[str, Any]] = []
-        asked = [self.track(one) for one in tracks]
+        requested = [self.track(track_id) for track_id in tracks]
         with self.scope() as scope:
-            for (rank, part), own in _by_part(asked).items():
+            for (rank, part), of_part in _by_part(requested).items():
                 if part in TABLES:
-                    rows += _sums(scope, rank, part, own, start, end)
+                    rows += _sums(scope, rank, part, of_part, start, end)
                     continue
-                for track in own:
+                for track in of_part:
                     drawn = self.lanes(track, start, end)
                     if isinstance(drawn, Lanes):
                         rows += _few_sums(track.id, drawn, start, end)
         rows.sort(key=lambda row: (-row["total_ns"], row["track"], row["name"], row["kind"]))
-        return {"rows": rows[:MOST_SUMS], "names": len(rows)}
+        return {"rows": rows[:MAX_SUMS], "names": len(rows)}
 
     def find(self, pattern: str, *, number: int | None = None, at: int = 0, rank: int | None = None) -> dict[str, Any]:
         """Finds one of the events whose name matches, in order of time.
@@ -281,31 +281,31 @@ class Timeline:
                 number = int(np.flatnonzero(np.append(where[number:, 0] == rank, True))[0]) + number
         number %= total
         (place,) = self.locate(int(where[number, 0]), [int(where[number, 1])])
-        return {"total": total, "number": number, "place": place.shown()}
+        return {"total": total, "number": number, "place": place.as_json()}
 
     def locate(self, rank: int, events: Sequence[int]) -> list[Place]:
         """Where host or device events are drawn, in the given order, leaving out events that the recording does not
         have.
         """
-        found: dict[int, Place] = {}
+        places: dict[int, Place] = {}
         for part, first, second, works, start, event in self._rows(rank, events):
             for track in self.tracks.values():
                 if track.rank != rank or _part(track) != part or (first, second) not in track.keys:
                     continue
                 if part == "device" and works != (track.kind == "stream"):
                     continue
-                found[event] = self._found(track, start, event)
-        return [found[one] for one in events if one in found]
+                places[event] = self._place_of(track, start, event)
+        return [places[event] for event in events if event in places]
 
     def place(self, track: Track, event: int) -> Place | None:
         """Where an event of a track is drawn, by its number in tiles; None if the track does not have it."""
         if _part(track) in TABLES:
-            return next((one for one in self.locate(track.rank, [event]) if one.track == track.id), None)
+            return next((place for place in self.locate(track.rank, [event]) if place.track == track.id), None)
         drawn = self.lanes(track, 0, 0)
         for lane in drawn.lanes if isinstance(drawn, Lanes) else ():
             rows = np.flatnonzero(lane.events.id == event)
             if len(rows):
-                return self._found(track, int(lane.events.start[rows[0]]), event)
+                return self._place_of(track, int(lane.events.start[rows[0]]), event)
         return None
 
     def track(self, name: str) -> Track:
@@ -331,7 +331,7 @@ class Timeline:
                     total += int(lane.pieces(lane.touching(start, end)).events.sum())
         return total
 
-    def _found(self, track: Track, start: int, event: int) -> Place:
+    def _place_of(self, track: Track, start: int, event: int) -> Place:
         """The place of an event of a track, given its start."""
         drawn = self.lanes(track, start, start + 1)
         assert isinstance(drawn, Lanes)  # noqa: S101  # curves have no places
@@ -348,7 +348,7 @@ class Timeline:
 
     def _rows(self, rank: int, events: Sequence[int]) -> list[tuple[Part, int, int, bool, int, int]]:
         """Part, the two numbers that identify its track, whether it is device work, start and number of each event."""
-        listed = ", ".join(str(int(one)) for one in events) or "NULL"
+        listed = ", ".join(str(int(event)) for event in events) or "NULL"
         with self.scope() as scope:
             return [
                 (part, *row.values())
@@ -365,36 +365,36 @@ class Timeline:
         with self._lock:
             if self._matched is not None and self._matched[0] == pattern:
                 return self._matched[1:]
-        wanted = expression(pattern)
+        matches = expression(pattern)
         with self.scope() as scope:
             names = scope.sql(_NAMES)["name"].combine_chunks()
-            matching = names.filter(pa.array(wanted(names))).to_pylist()
+            matching = names.filter(pa.array(matches(names))).to_pylist()
             hits = scope.numpy(_NAMED, {"names": matching})
-        found = hits["start_ns"], np.stack((hits["rank"], hits["id"]), axis=1)
+        result = hits["start_ns"], np.stack((hits["rank"], hits["id"]), axis=1)
         with self._lock:
-            self._matched = (pattern, *found)
-        return found
+            self._matched = (pattern, *result)
+        return result
 
     def _loaded(self, rank: int, part: Part) -> Side | Loaded:
         key = (rank, part)
         with self._lock:
-            own = self._loading.setdefault(key, threading.Lock())
-        with own:
+            loading = self._loading.setdefault(key, threading.Lock())
+        with loading:
             with self._lock:
-                if key in self._kept:
-                    self._kept.move_to_end(key)
-                    return self._kept[key]
-            made = self._load(rank, part)
+                if key in self._in_memory:
+                    self._in_memory.move_to_end(key)
+                    return self._in_memory[key]
+            loaded = self._load(rank, part)
             with self._lock:
-                self._kept[key] = made
-                while len(self._kept) > 1 and sum(map(_weight, self._kept.values())) > MOST_KEPT:
-                    self._kept.popitem(last=False)
-            return made
+                self._in_memory[key] = loaded
+                while len(self._in_memory) > 1 and sum(map(_weight, self._in_memory.values())) > MAX_ROWS:
+                    self._in_memory.popitem(last=False)
+            return loaded
 
     def _load(self, rank: int, part: Part) -> Side | Loaded:
         if part in TABLES:
-            own = [one for one in self.tracks.values() if (one.rank, _part(one)) == (rank, part)]
-            return Side(self.store, rank, TABLES[part], own)
+            of_part = [track for track in self.tracks.values() if (track.rank, _part(track)) == (rank, part)]
+            return Side(self.store, rank, TABLES[part], of_part)
         with self.scope() as scope:
             return {part: _other(scope, self.tracks[part])}
 
@@ -405,13 +405,13 @@ def _part(track: Track) -> Part:
 
 def _by_part(tracks: Sequence[Track]) -> dict[tuple[int, Part], list[Track]]:
     parts: dict[tuple[int, Part], list[Track]] = {}
-    for one in tracks:
-        parts.setdefault((one.rank, _part(one)), []).append(one)
+    for track in tracks:
+        parts.setdefault((track.rank, _part(track)), []).append(track)
     return parts
 
 
 def _weight(loaded: Side | Loaded) -> int:
-    return loaded.rows if isinstance(loaded, Side) else sum(one.rows for one in loaded.values())
+    return loaded.rows if isinstance(loaded, Side) else sum(part.rows for part in loaded.values())
 
 
 def _pairs(scope: Scope, query: str) -> list[tuple[Any, Any]]:
@@ -434,7 +434,7 @@ def _other(scope: Scope, track: Track) -> Lanes | Curve:
     else:
         rows = scope.sql(_COLLECTIVES.replace("$rank", str(track.rank)))
         kind = "communication"
-        sizes = ("" if one is None else f" {bytes_text(one)}" for one in rows["bytes"].to_pylist())
+        sizes = ("" if size is None else f" {bytes_text(size)}" for size in rows["bytes"].to_pylist())
         names = [f"{name}{size}" for name, size in zip(rows["name"].to_pylist(), sizes, strict=True)]
     words = Words()
     count = rows.num_rows
@@ -480,11 +480,11 @@ def _few_sums(track: str, drawn: Lanes, start: int, end: int) -> list[dict[str, 
     sums: dict[tuple[int, int], list[int]] = {}
     for lane in drawn.lanes:
         events = lane.events.at(lane.touching(start, end))
-        for begin, finish, name, kind in zip(*(one.tolist() for one in events[:4]), strict=True):
-            if finish > start or begin >= start:
-                sums.setdefault((name, kind), []).append(min(finish, end) - max(begin, start))
+        for first, last, name, kind in zip(*(column.tolist() for column in events[:4]), strict=True):
+            if last > start or first >= start:
+                sums.setdefault((name, kind), []).append(min(last, end) - max(first, start))
     return [
         {"track": track, "name": shortened(drawn.names[name].as_py() or ""), "kind": KINDS[kind],
-         "count": len(own), "total_ns": sum(own), "longest_ns": max(own)}
-        for (name, kind), own in sums.items()
+         "count": len(lengths), "total_ns": sum(lengths), "longest_ns": max(lengths)}
+        for (name, kind), lengths in sums.items()
     ]  # fmt: skip

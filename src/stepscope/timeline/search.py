@@ -43,6 +43,6 @@ def expression(pattern: str) -> Callable[[pa.StringArray], NDArray[np.bool_]]:
     return matching
 
 
-def _marks(found: pa.BooleanArray) -> NDArray[np.bool_]:
-    marks: NDArray[np.bool_] = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
+def _marks(matches: pa.BooleanArray) -> NDArray[np.bool_]:
+    marks: NDArray[np.bool_] = pc.fill_null(matches, False).to_numpy(zero_copy_only=False)
     return marks

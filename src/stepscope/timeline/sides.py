@@ -23,7 +23,7 @@ from stepscope.link.lanes import in_lanes
 from stepscope.schema.arrays import Int64s
 from stepscope.store.columns import read_columns
 from stepscope.store.write import placed
-from stepscope.timeline.lanes import Columns, Lane, Lanes, Merged, laid_out, put
+from stepscope.timeline.lanes import Columns, Lane, Lanes, Merged, laid_out, lanes_from_rows
 
 if TYPE_CHECKING:
     from stepscope.store.open import Store
@@ -38,7 +38,7 @@ KINDS = (
 ROLES = ("dataloader", "communication")
 """Roles of host events that count as kinds here."""
 
-MOST_READ = 4_000_000
+MAX_EVENTS_DECODED = 4_000_000
 """Events of row groups that stay decoded: some 130 MB."""
 
 _KIND_CODES = {word: code for code, word in enumerate(KINDS)}
@@ -61,9 +61,9 @@ class Words:
         parts = []
         for chunk in column.chunks:
             coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-            known = [self._numbers.setdefault(one, len(self._numbers)) for one in coded.dictionary.to_pylist()]
-            table = np.array([*known, self._numbers.setdefault(None, len(self._numbers))], np.int32)
-            indices = coded.indices.fill_null(len(known)) if coded.indices.null_count else coded.indices
+            numbers = [self._numbers.setdefault(name, len(self._numbers)) for name in coded.dictionary.to_pylist()]
+            table = np.array([*numbers, self._numbers.setdefault(None, len(self._numbers))], np.int32)
+            indices = coded.indices.fill_null(len(numbers)) if coded.indices.null_count else coded.indices
             parts.append(table[indices.to_numpy(zero_copy_only=False)])
         return np.concatenate([np.zeros(0, np.int32), *parts])
 
@@ -93,15 +93,15 @@ class Table:
 
     def tracks(self, rows: pa.Table, kind: NDArray[np.int8], tracks: Sequence[Track]) -> NDArray[np.int16]:
         """The number of each row's track; 0 for none."""
-        one, other = (_values(rows, name) for name in self.keys)
+        first, second = (_values(rows, name) for name in self.keys)
         works = kind < len(WORK_KINDS)
         number = np.zeros(rows.num_rows, np.int16)
         for place, track in enumerate(tracks):
             for a, b in track.keys:
-                own = (one == a) & (other == b)
+                rows_of = (first == a) & (second == b)
                 if track.kind != "thread":
-                    own &= works if track.kind == "stream" else ~works
-                number[own] = place
+                    rows_of &= works if track.kind == "stream" else ~works
+                number[rows_of] = place
         return number
 
 
@@ -150,17 +150,17 @@ class Side:
             for span in {placed(path)[0] for path in store.files(table.blocks, rank)}
             if (spans == span).any()
         }
-        self.level = max((one.bit_length() - 1 for one in self._bins.values()), default=-1)
+        self.level = max((size.bit_length() - 1 for size in self._bins.values()), default=-1)
         """Up to this zoom level blocks are too coarse; -1 without blocks."""
         self._places: dict[tuple[int, ...], int] = {}
         self._lanes, self._counts = self._laid_out(blocks, bins)
         self._groups = self._row_groups()
-        self._beside = self._further_lanes()
+        self._extra_lanes = self._further_lanes()
 
     @property
     def rows(self) -> int:
         """The number of rows that its lanes keep in memory."""
-        return sum(one.rows for one in self._lanes.values())
+        return sum(lanes.rows for lanes in self._lanes.values())
 
     def coarse(self) -> Mapping[str, Lanes]:
         """The complete time of each track: events, or blocks of one bin of the zoom `level`."""
@@ -170,33 +170,33 @@ class Side:
         """For each track, single events that overlap a time interval or start in it; may contain others."""
         if self.level < 0:
             return self._lanes
-        known = self._latest
-        if known is not None and known[:2] == (start, end):
-            return known[2]
-        near_groups = [one for one in self._groups if one.first < end and one.last >= start - one.bin]
+        latest = self._latest
+        if latest is not None and latest[:2] == (start, end):
+            return latest[2]
+        near_groups = [group for group in self._groups if group.first < end and group.last >= start - group.bin]
         with self._lock:
-            read = [self._decoded(one) for one in near_groups]
+            read = [self._decoded(group) for group in near_groups]
             names = self._words.array
         parts, lanes = [], []
-        for (events, lane), most in zip(read, (one.bin for one in near_groups), strict=True):
-            near = (events.start < end) & (events.start >= start - most)
+        for (events, lane), bin_ns in zip(read, (group.bin for group in near_groups), strict=True):
+            near = (events.start < end) & (events.start >= start - bin_ns)
             near &= (events.end > start) | (events.start >= start)
-            near &= events.end - events.start < most
+            near &= events.end - events.start < bin_ns
             parts.append(events.at(near))
             lanes.append(lane[near])
         number = 0
         for track in self._tracks:
             for lane_of in self._lanes[track.id].lanes:
                 rows = lane_of.touching(start, end)
-                alone = lane_of.pieces(rows).alone
-                parts.append(lane_of.events.at(rows).at(alone))
-                lanes.append(np.full(int(alone.sum()), number, np.int32))
+                single = lane_of.pieces(rows).single
+                parts.append(lane_of.events.at(rows).at(single))
+                lanes.append(np.full(int(single.sum()), number, np.int32))
                 number += 1
         events = Columns(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-        made = put(events, None, np.concatenate(lanes), self._counts)
-        shown = {one.id: Lanes(lanes_of, names) for one, lanes_of in zip(self._tracks, made, strict=True)}
-        self._latest = (start, end, shown)
-        return shown
+        laid = lanes_from_rows(events, None, np.concatenate(lanes), self._counts)
+        by_track = {group.id: Lanes(lanes_of, names) for group, lanes_of in zip(self._tracks, laid, strict=True)}
+        self._latest = (start, end, by_track)
+        return by_track
 
     def _blocks(self) -> pa.Table:
         of = [name for name in self._table.keys if name != "span"]
@@ -204,9 +204,9 @@ class Side:
         return read_columns(self._store, self._table.blocks, self._rank, [*of, *_BLOCK_COLUMNS])
 
     def _laid_out(self, blocks: pa.Table, bins: Int64s) -> tuple[dict[str, Lanes], list[int]]:
-        own = ["id", "kind", "name", *self._table.keys, "start_ns", "dur_ns"]
-        own += ["role", "depth"] if self._table.name == "host_event" else []
-        rows = read_columns(self._store, self._table.name, self._rank, own, without_spans=self._bins.keys())
+        names_of = ["id", "kind", "name", *self._table.keys, "start_ns", "dur_ns"]
+        names_of += ["role", "depth"] if self._table.name == "host_event" else []
+        rows = read_columns(self._store, self._table.name, self._rank, names_of, without_spans=self._bins.keys())
         kind = self._table.kinds(rows)
         track = self._table.tracks(rows, kind, self._tracks)
         start = _values(rows, "start_ns")
@@ -216,12 +216,12 @@ class Side:
         )  # fmt: skip
         depth = _values(rows, "depth")
         if self._bins:
-            made = self._with_blocks(events, track, depth, blocks, bins)
+            laid = self._with_blocks(events, track, depth, blocks, bins)
         else:
-            made = laid_out(events, track, depth, len(self._tracks))
+            laid = laid_out(events, track, depth, len(self._tracks))
         names = self._words.array
-        lanes = {one.id: Lanes(of, names) for one, of in zip(self._tracks, made, strict=True)}
-        return lanes, [len(of) for of in made]
+        lanes = {track_of.id: Lanes(of, names) for track_of, of in zip(self._tracks, laid, strict=True)}
+        return lanes, [len(of) for of in laid]
 
     def _with_blocks(
         self, events: Columns, track: NDArray[np.int16], depth: NDArray[np.int64], blocks: pa.Table, bins: Int64s
@@ -233,20 +233,20 @@ class Side:
             kind, _values(blocks, "longest_id"),
         )  # fmt: skip
         count, longest = _values(blocks, "events"), _values(blocks, "longest_ns")
-        alone = (count == 1) & (longest >= bins)
-        merged = Merged(count, _values(blocks, "busy_ns"), longest, alone)
+        single_event = (count == 1) & (longest >= bins)
+        merged = Merged(count, _values(blocks, "busy_ns"), longest, single_event)
         length = events.end - events.start
         single = np.ones(len(events), np.int64)
         both = Merged(*_joined(merged, (single, length, length, single.astype(bool))))
         key = track.astype(np.int64) * (int(depth.max(initial=0)) + 1) + depth
-        beside = np.zeros(len(events), np.int64)
+        lane_of = np.zeros(len(events), np.int64)
         for _, rows, lane in in_lanes(key, events.start, events.end):
-            beside[rows] = lane
+            lane_of[rows] = lane
         place = (self._table.tracks(blocks, kind, self._tracks), _values(blocks, "depth"), _values(blocks, "lane"))
-        known, number = _distinct(*_joined(place, (track, depth, beside)))
-        self._places = {tuple(one): at for at, one in enumerate(known.tolist())}
-        counts = np.bincount(known[:, 0], minlength=len(self._tracks)).tolist()
-        return put(Columns(*_joined(block, events)), both, number, counts)
+        distinct, number = _distinct(*_joined(place, (track, depth, lane_of)))
+        self._places = {tuple(place_of): at for at, place_of in enumerate(distinct.tolist())}
+        counts = np.bincount(distinct[:, 0], minlength=len(self._tracks)).tolist()
+        return lanes_from_rows(Columns(*_joined(block, events)), both, number, counts)
 
     def _row_groups(self) -> list[_Group]:
         groups = []
@@ -258,8 +258,12 @@ class Side:
             place = file.schema_arrow.get_field_index("start_ns")
             shift = self._store.shift_ns(self._rank, span)
             for number in range(file.num_row_groups):
-                told = file.metadata.row_group(number).column(place).statistics
-                first, last = (told.min, told.max) if told is not None and told.has_min_max else (-_EVER, _EVER)
+                statistics = file.metadata.row_group(number).column(place).statistics
+                first, last = (
+                    (statistics.min, statistics.max)
+                    if statistics is not None and statistics.has_min_max
+                    else (-_EVER, _EVER)
+                )
                 groups.append(_Group(file, number, span, first + shift, last + shift, self._bins[span]))
         return groups
 
@@ -286,17 +290,17 @@ class Side:
         ids = _values(rows, "id")
         events = Columns(start, start + _values(rows, "dur_ns"), self._words.codes(rows["name"]), kind, ids)
         further = np.zeros(len(ids), np.int64)
-        known, lane = self._beside
-        if len(known):
-            at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-            further = np.where(known[at] == ids, lane[at], 0)
+        listed, lane = self._extra_lanes
+        if len(listed):
+            at = np.minimum(np.searchsorted(listed, ids), len(listed) - 1)
+            further = np.where(listed[at] == ids, lane[at], 0)
         distinct, which = _distinct(track, _values(rows, "depth"), further)
-        numbers_of = np.array([self._places.get(tuple(one), 0) for one in distinct.tolist()], np.int32)
-        made = self._read[key] = _Read(events, numbers_of[which])
-        kept = sum(len(one.lane) for one in self._read.values())
-        while kept > MOST_READ and len(self._read) > 1:
-            kept -= len(self._read.popitem(last=False)[1].lane)
-        return made
+        numbers_of = np.array([self._places.get(tuple(place_of), 0) for place_of in distinct.tolist()], np.int32)
+        decoded = self._read[key] = _Read(events, numbers_of[which])
+        stored = sum(len(place_of.lane) for place_of in self._read.values())
+        while stored > MAX_EVENTS_DECODED and len(self._read) > 1:
+            stored -= len(self._read.popitem(last=False)[1].lane)
+        return decoded
 
 
 _EVER = 1 << 62
@@ -314,22 +318,24 @@ def _values(rows: pa.Table, name: str) -> NDArray[Any]:
 _MANY = 1 << 22
 
 
-def _joined(one: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-    if not len(other[0]):
-        return one  # as it is: copying millions of rows takes time
-    return [np.concatenate(pair) for pair in zip(one, other, strict=True)]
+def _joined(first: Sequence[NDArray[Any]], second: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+    if not len(second[0]):
+        return first  # as it is: copying millions of rows takes time
+    return [np.concatenate(pair) for pair in zip(first, second, strict=True)]
 
 
-def _distinct(one: NDArray[Any], two: NDArray[Any], three: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _distinct(
+    first: NDArray[Any], second: NDArray[Any], third: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The distinct triples of small numbers, in order, and the index of each row's triple."""
-    of_two, of_three = (int(some.max(initial=0)) + 1 for some in (two, three))
-    key = (one.astype(np.int64) * of_two + two) * of_three + three
+    of_two, of_three = (int(some.max(initial=0)) + 1 for some in (second, third))
+    key = (first.astype(np.int64) * of_two + second) * of_three + third
     if int(key.max(initial=0)) > _MANY:
-        known, which = np.unique(key, return_inverse=True)
+        distinct, which = np.unique(key, return_inverse=True)
     else:
-        known = np.flatnonzero(np.bincount(key))
-        place = np.zeros(int(known[-1]) + 1 if len(known) else 0, np.int64)
-        place[known] = np.arange(len(known))
+        distinct = np.flatnonzero(np.bincount(key))
+        place = np.zeros(int(distinct[-1]) + 1 if len(distinct) else 0, np.int64)
+        place[distinct] = np.arange(len(distinct))
         which = place[key]
-    two_of, three_of = known // of_three % of_two, known % of_three
-    return np.stack((known // of_three // of_two, two_of, three_of), axis=1), which.reshape(-1)
+    two_of, three_of = distinct // of_three % of_two, distinct % of_three
+    return np.stack((distinct // of_three // of_two, two_of, three_of), axis=1), which.reshape(-1)

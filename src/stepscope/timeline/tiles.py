@@ -22,7 +22,7 @@ from stepscope.schema.arrays import Int64s
 from stepscope.timeline.lanes import Columns, Lane, Lanes, Merged
 
 BINS = 512
-MOST_LEVEL = 50
+MAX_LEVEL = 50
 """Tiles of 2^59 ns: eighteen years."""
 LONGEST_NAME = 160
 """Characters of a name in a tile; the event's details have the full name."""
@@ -38,7 +38,7 @@ class Names:
     def numbers(self, codes: NDArray[np.integer], names: pa.StringArray) -> list[int]:
         """The numbers of some names in this answer."""
         distinct, which = np.unique(codes, return_inverse=True)
-        places = [self.add(one) for one in names.take(pa.array(distinct)).to_pylist()]
+        places = [self.add(name) for name in names.take(pa.array(distinct)).to_pylist()]
         return np.array(places, np.int64)[which.reshape(-1)].tolist() if places else []
 
     def add(self, text: str | None) -> int:
@@ -59,7 +59,7 @@ def tile(lanes: Lanes, level: int, index: int, names: Names) -> dict[str, list[i
     """Makes one track of a tile, as columns of one length with one row per block.
 
     Args:
-        level: the zoom, 0 to `MOST_LEVEL`.
+        level: the zoom, 0 to `MAX_LEVEL`.
         index: the tile's number: it starts at `index` · `BINS` · 2^level ns.
 
     Returns:
@@ -74,12 +74,12 @@ def tile(lanes: Lanes, level: int, index: int, names: Names) -> dict[str, list[i
             parts.append((np.full(len(blocks[0]), number, np.int64), *blocks))
     if not parts:
         return {name: [] for name in _COLUMNS}
-    columns = dict(zip(_COLUMNS, (np.concatenate(one) for one in zip(*parts, strict=True)), strict=True))
+    columns = dict(zip(_COLUMNS, (np.concatenate(columns_of) for columns_of in zip(*parts, strict=True)), strict=True))
     columns["start"] -= start
     columns["end"] -= start
     codes = columns.pop("name")
-    shown = {name: column.tolist() for name, column in columns.items()}
-    return {**shown, "name": names.numbers(codes, lanes.names)}
+    columns_shown = {name: column.tolist() for name, column in columns.items()}
+    return {**columns_shown, "name": names.numbers(codes, lanes.names)}
 
 
 _COLUMNS = ("lane", "start", "end", "count", "busy", "name", "kind", "id")
@@ -90,23 +90,23 @@ def _blocks(lane: Lane, start: int, level: int) -> tuple[NDArray[Any], ...]:
     rows = lane.touching(start, start + (BINS << level))
     events, pieces = lane.events.at(rows), lane.pieces(rows)
     short = (pieces.longest < 1 << level) | (pieces.events > 1)
-    own = np.flatnonzero(~short & (events.end > start))
-    rest = np.flatnonzero(short & (events.start >= start))
-    shown = _merged(events.at(rest), pieces.at(rest), start, level)
-    if not len(own):
-        return shown
-    alone = events.at(own)
-    length = alone.end - alone.start
+    long = np.flatnonzero(~short & (events.end > start))
+    short_rows = np.flatnonzero(short & (events.start >= start))
+    merged = _merged(events.at(short_rows), pieces.at(short_rows), start, level)
+    if not len(long):
+        return merged
+    single = events.at(long)
+    length = single.end - single.start
     singles: tuple[NDArray[Any], ...] = (
-        alone.start,
-        alone.end,
-        pieces.events[own],
+        single.start,
+        single.end,
+        pieces.events[long],
         length,
-        alone.name,
-        alone.kind,
-        alone.id,
+        single.name,
+        single.kind,
+        single.id,
     )
-    both = [np.concatenate(pair) for pair in zip(shown, singles, strict=True)]
+    both = [np.concatenate(pair) for pair in zip(merged, singles, strict=True)]
     order = np.argsort(both[0], kind="stable")
     return tuple(column[order] for column in both)
 
@@ -115,8 +115,8 @@ def _merged(events: Columns, pieces: Merged, start: int, level: int) -> tuple[ND
     bins = (events.start - start) >> level
     first = np.flatnonzero(run_starts(bins))
     if not len(first):
-        nothing = events.at(slice(0, 0))
-        return (nothing.start, nothing.end, nothing.id, nothing.id, *nothing[2:])
+        no_events = events.at(slice(0, 0))
+        return (no_events.start, no_events.end, no_events.id, no_events.id, *no_events[2:])
     longest = longest_of(pieces.longest, first)
     return (
         events.start[first],
@@ -162,8 +162,8 @@ def curve_tile(curve: Curve, level: int, index: int) -> dict[str, list[Any]]:
         "last": value[ends].tolist(),
     }
     if first:
-        held = float(curve.value[first - 1])
+        before_value = float(curve.value[first - 1])
         before = {"start": int(curve.time[first - 1]) - start, "count": 0}
         for name, values in columns.items():
-            values.insert(0, before.get(name, held))
+            values.insert(0, before.get(name, before_value))
     return columns

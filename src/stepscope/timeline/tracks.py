@@ -88,7 +88,7 @@ _MEMORY = """
 
 def tracks_of(scope: Scope) -> list[Track]:
     """Returns the tracks of all ranks from the top, the tracks of a rank together."""
-    found = [
+    tracks = [
         *_steps(scope),
         *_collectives(scope),
         *_overlaps(scope),
@@ -96,8 +96,8 @@ def tracks_of(scope: Scope) -> list[Track]:
         *_memory(scope),
         *_threads(scope),
     ]
-    found += _counters(scope)
-    return sorted(found, key=lambda track: track.rank)
+    tracks += _counters(scope)
+    return sorted(tracks, key=lambda track: track.rank)
 
 
 _DRAWN = {"host": "span, thread, depth", "device": "device, stream, kind"}
@@ -115,8 +115,8 @@ def drawn_rows(scope: Scope, side: Literal["host", "device"]) -> str:
     if not blocked:
         return of_events
     of_blocks = f"SELECT rank, {_DRAWN[side]}, events, busy_ns, start_ns, end_ns FROM {side}_block"
-    every = {(row["rank"], row["span"]) for row in _rows(scope, "SELECT rank, span FROM source")}
-    if every and every.issubset(blocked):
+    sources = {(row["rank"], row["span"]) for row in _rows(scope, "SELECT rank, span FROM source")}
+    if sources and sources.issubset(blocked):
         return of_blocks
     listed = ", ".join(map(str, blocked))
     return f"{of_blocks} UNION ALL {of_events} WHERE (rank, span) NOT IN ({listed})"
@@ -188,7 +188,7 @@ def _threads(scope: Scope) -> list[Track]:
         title = row["name"] or (f"thread {row['tid']}" if row["tid"] else "thread not recorded")
         if len(processes.get(rank, ())) > 1:
             title = f"{row['process_name'] or 'process'} {row['pid']}: {title}"
-        keys = tuple(tuple(one.values()) if isinstance(one, dict) else one for one in row["places"])
+        keys = tuple(tuple(place.values()) if isinstance(place, dict) else place for place in row["places"])
         dull = row["kind"] == "track" or row["busy_ns"] < _DULL_SHARE * busiest[rank]
         tracks.append(Track(f"{rank}.h{number}", rank, "thread", title, row["lanes"], row["events"], dull, "", keys))
     return tracks
@@ -199,7 +199,7 @@ def _counters(scope: Scope) -> list[Track]:
     numbers: dict[int, int] = {}
     for row in _rows(scope, _COUNTERS):
         number = numbers[row["rank"]] = numbers.get(row["rank"], -1) + 1
-        title = ": ".join(dict.fromkeys(one for one in (row["pid"], row["track"], row["series"]) if one))
+        title = ": ".join(dict.fromkeys(text for text in (row["pid"], row["track"], row["series"]) if text))
         keys = ((row["track"], row["series"], row["pid"]),)
         tracks.append(
             Track(f"{row['rank']}.c{number}", row["rank"], "counter", title, 1, row["events"],
@@ -229,22 +229,22 @@ _COMPLETE_STEPS = """
 _SHOWN_STEPS = 2
 
 
-def typical_steps(scope: Scope, most: int = _SHOWN_STEPS) -> tuple[int, int] | None:
+def typical_steps(scope: Scope, count: int = _SHOWN_STEPS) -> tuple[int, int] | None:
     """The interval of some adjacent steps that are nearest to the median step (ns); None without steps."""
     steps = [(row["start_ns"], row["end_ns"]) for row in _rows(scope, _COMPLETE_STEPS)]
     if not steps:
         return None
     lengths = sorted(end - start for start, end in steps)
     median = int(lengths[len(lengths) // 2])
-    most = min(most, len(steps))
+    count = min(count, len(steps))
 
     def farness(first: int) -> int:
         # From the first start to the last end, because there is a pause between steps of two recordings.
-        length = int(steps[first + most - 1][1] - steps[first][0])
-        return abs(length - most * median)
+        length = int(steps[first + count - 1][1] - steps[first][0])
+        return abs(length - count * median)
 
-    first = min(range(len(steps) - most + 1), key=farness)
-    return steps[first][0], steps[first + most - 1][1]
+    first = min(range(len(steps) - count + 1), key=farness)
+    return steps[first][0], steps[first + count - 1][1]
 
 
 _WITHOUT_MOMENTS = {
@@ -258,6 +258,6 @@ _WITHOUT_MOMENTS = {
 def missing_words(scope: Scope) -> str:
     """Words for what a recording without events has instead."""
     filled = scope.store.filled()
-    there = [words for table, words in _WITHOUT_MOMENTS.items() if table in filled]
-    has = f" It has {' and '.join(there)}." if there else ""
+    recorded = [words for table, words in _WITHOUT_MOMENTS.items() if table in filled]
+    has = f" It has {' and '.join(recorded)}." if recorded else ""
     return f"This recording has no events that start and end at known times.{has}"

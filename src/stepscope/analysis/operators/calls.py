@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stepscope.analysis.recording import Array
-from stepscope.costs import Row, element_type, model_of, telling_forward
+from stepscope.costs import Row, element_type, forward_hints, model_of
 from stepscope.link.columns import places
 from stepscope.query.scope import Scope
 
@@ -186,7 +186,7 @@ def distinct_calls(scope: Scope, rank: int, calls: Calls, kernel_of: list[str]) 
     for _level in range(_RELATIVES):
         below = chain[-1]
         chain.append(np.where(below >= 0, calls.parent[below], -1))
-    backward = scope.sql(_BACKWARD, {"rank": rank, "telling": telling_forward()})
+    backward = scope.sql(_BACKWARD, {"rank": rank, "telling": forward_hints()})
     forward_ids = backward.column("forward_id").to_numpy()
     gradient = np.full(len(chosen), -1, dtype=np.int64)
     for above in chain:

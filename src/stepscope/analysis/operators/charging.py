@@ -35,13 +35,13 @@ from stepscope.costs import (
     Work,
     answering,
     collective,
+    count_work,
     gradient_of,
     is_composite,
     kernel_class,
-    of_row,
+    missing_reason,
     summed,
     tensor_core_use,
-    why_not,
 )
 from stepscope.costs.dtype import collective_dtype
 from stepscope.link.columns import places
@@ -181,7 +181,7 @@ def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
     key_of_event = np.where(operator >= 0, calls.key[operator] if len(calls.key) else -1, -1)
     longest = _longest(key_of_event, len(calls.keys), kernel, duration)
     number, rows = distinct_calls(scope, rank, calls, [kernel_names[k] if k >= 0 else "" for k in longest])
-    works = [of_row(row, conventions) for row in rows]
+    works = [count_work(row, conventions) for row in rows]
     countable = np.array([work is not None and work.family != "view" for work in works], bool)
     composite = np.array([is_composite(row.name) for row in rows], bool)
     if len(number):
@@ -210,7 +210,7 @@ def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
     def charged(thing_number: int) -> Charged:
         if thing_number < len(rows):
             row, work = rows[thing_number], works[thing_number]
-            why = "" if countable[thing_number] else (why_not(row) or "moves nothing")
+            why = "" if countable[thing_number] else (missing_reason(row) or "moves nothing")
             return Charged(row.name, row, None if why else work, why)
         if thing_number < len(rows) + len(orphans):
             name = orphans[thing_number - len(rows)]

@@ -22,7 +22,7 @@ from stepscope.analysis.recording import Array
 from stepscope.base.errors import UsageError
 from stepscope.base.known_names import did_you_mean
 from stepscope.base.quoting import printable
-from stepscope.costs import SAID_BY_TEXT, element_type, index_bound
+from stepscope.costs import DEFINED_BY_TEXT, element_type, index_bound
 from stepscope.costs.call import Argument, Call, Tensor, TensorList, parse_call
 from stepscope.costs.dtype import size_of
 from stepscope.link.columns import places
@@ -217,7 +217,7 @@ def _outermost(calls: Calls) -> Array:
     # 2 for a public operator, 1 for an internal one, 0 for one that cannot be repeated.
     worth = np.array(
         [
-            0 if not (of_torch and has) or name in SAID_BY_TEXT else 2 - bool(of_torch["internal"])
+            0 if not (of_torch and has) or name in DEFINED_BY_TEXT else 2 - bool(of_torch["internal"])
             for name, of_torch, has in zip(names, read, given, strict=True)
         ]
     )[calls.key]

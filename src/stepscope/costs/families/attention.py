@@ -251,11 +251,11 @@ def backward(call: Call, conventions: Conventions) -> Work | None:
     if extent is None:
         return None
     pairs, note = _pairs(call, layout, extent, conventions)
-    kept = [call.tensor(position) for position in layout.out]
+    saved = [call.tensor(position) for position in layout.out]
     return Work(
         "attention.backward",
         flops=extent.heads * pairs * (6 * extent.width + 4 * extent.value_width),
-        bytes_read=stored(grad, q, k, v, *kept, _mask(call, layout)),
+        bytes_read=stored(grad, q, k, v, *saved, _mask(call, layout)),
         bytes_written=dense(q, k, v),
         dtype=q.dtype,
         unit="matrix",

@@ -72,23 +72,23 @@ def collective(
     Returns:
         The work (`link_bytes` by nccl-tests' bus factors), or None for an unknown operation.
     """
-    known = operation if operation in _SPELLINGS else collective_name(operation)
-    if known is None or elements_in < 0 or elements_out < 0:
+    ranks_known = operation if operation in _SPELLINGS else collective_name(operation)
+    if ranks_known is None or elements_in < 0 or elements_out < 0:
         return None
     size = size_of(dtype)
     n = group_size if group_size is not None and group_size > 0 else None
     message = elements_in
-    if known == "all_gather":
+    if ranks_known == "all_gather":
         message = elements_out
-    elif known in ("broadcast", "send_recv"):
+    elif ranks_known in ("broadcast", "send_recv"):
         message = max(elements_in, elements_out)
-    factor = bus_factor(known, n)
+    factor = bus_factor(ranks_known, n)
     link = None if size is None or factor is None else int(message * size * factor)
     flops = 0
-    if known in ("all_reduce", "reduce_scatter", "reduce") and n is not None and is_float(dtype):
+    if ranks_known in ("all_reduce", "reduce_scatter", "reduce") and n is not None and is_float(dtype):
         flops = message * (n - 1) // n
     return Work(
-        formula=f"communication.{known}",
+        formula=f"communication.{ranks_known}",
         flops=flops,
         bytes_read=None if size is None else elements_in * size,
         bytes_written=None if size is None else elements_out * size,
@@ -112,14 +112,14 @@ def from_operator(call: Call, _: Conventions) -> Work | None:
     Recorders omit the group's size here, so the link's bytes and the sums are unknown; `collective` counts them from
     the arguments of the collective itself. If the operator has an output besides its input, the output comes first.
     """
-    known = collective_name(call.name)
-    if known is None:
+    message = collective_name(call.name)
+    if message is None:
         return None
     first, second = _elements(call, 0), _elements(call, 1)
     if first is None:
         return None
     given, got = (second, first) if second is not None else (first, first)
-    return collective(known, _dtype(call, 0), given, got, None)
+    return collective(message, _dtype(call, 0), given, got, None)
 
 
 def _elements(call: Call, position: int) -> int | None:

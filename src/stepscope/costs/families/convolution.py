@@ -322,7 +322,7 @@ def _backward_transposed(call: Call, grad: Tensor, x: Tensor, w: Tensor) -> bool
     "miopen_convolution_backward miopen_depthwise_convolution_backward "
     "miopen_convolution_transpose_backward mkldnn_convolution_backward",
     aligned_sizes=_channels,
-    tells_forward=True,
+    hints_forward=True,
 )
 def backward(call: Call, _: Conventions) -> Work | None:
     """Gradients of a convolution that its output mask selects, each a separate part.
@@ -430,16 +430,16 @@ def _related_shape(
         roles = _BACKWARD.get(other.name)
         if roles is None:
             continue
-        found = [other.tensor(position) for position in roles]
-        if found[0] is None or found[0].shape != grad.shape:
+        shapes = [other.tensor(position) for position in roles]
+        if shapes[0] is None or shapes[0].shape != grad.shape:
             continue
-        if x_shape is not None and (found[1] is None or found[1].shape != x_shape):
+        if x_shape is not None and (shapes[1] is None or shapes[1].shape != x_shape):
             continue
-        if w_shape is not None and (found[2] is None or found[2].shape != w_shape):
+        if w_shape is not None and (shapes[2] is None or shapes[2].shape != w_shape):
             continue
-        wanted = found[role]
-        if wanted is not None:
-            return wanted.shape
+        target = shapes[role]
+        if target is not None:
+            return target.shape
     return None
 
 

@@ -76,8 +76,8 @@ def _family(name: str) -> str:
 
 def filled_like(call: Call, _: Conventions) -> Work | None:
     """New tensor of another one's shape, `zeros_like(x)`: writes n elements of the requested type."""
-    (x,), asked = call.given(0), call.argument(_LIKE[call.name])
-    out = scalar_type(call.integer(_LIKE[call.name])) if isinstance(asked, Scalar) else x.dtype
+    (x,), dtype = call.given(0), call.argument(_LIKE[call.name])
+    out = scalar_type(call.integer(_LIKE[call.name])) if isinstance(dtype, Scalar) else x.dtype
     return Work(f"{_family(call.name)}.like", 0, 0, sized(x.elements, out), out)
 
 
@@ -88,9 +88,9 @@ def filled(call: Call, _: Conventions) -> Work | None:
     if sizes is None or any(size < 0 for size in sizes):
         return None
     like = call.tensor(0)
-    asked = call.argument(dtype_at)
+    dtype = call.argument(dtype_at)
     out: str | None = default or (like.dtype if like is not None else None)
-    if isinstance(asked, Scalar):
+    if isinstance(dtype, Scalar):
         out = scalar_type(call.integer(dtype_at))
     elif call.name == "aten::full" and not isinstance(call.value(1), float):
         value = call.value(1)

@@ -16,7 +16,7 @@ from stepscope.costs.work import Conventions, Models, Work, dense, sized, stored
 
 MODELS = Models()
 
-_UNTOLD = "type of a number not recorded: taken not to change the result's"
+_UNRECORDED = "type of a number not recorded: taken not to change the result's"
 
 
 def _number_type(argument: Scalar) -> str | None:
@@ -34,19 +34,19 @@ def promoted(arguments: list[Argument]) -> tuple[str | None, bool]:
     dims: list[str] = []
     zero_dim: list[str] = []
     numbers: list[str] = []
-    untold = False
+    unrecorded = False
     for argument in arguments:
         if isinstance(argument, Tensor):
             if argument.dtype is None:
-                return None, untold
+                return None, unrecorded
             (dims if argument.shape else zero_dim).append(argument.dtype)
         elif isinstance(argument, Scalar):
             kind = _number_type(argument)
             if kind is None:
-                untold = True
+                unrecorded = True
             else:
                 numbers.append(kind)
-    return promote(dims, zero_dim, numbers), untold
+    return promote(dims, zero_dim, numbers), unrecorded
 
 
 def result_type(row: Pointwise, common: str | None, call: Call) -> str | None:
@@ -99,10 +99,10 @@ def elementwise(call: Call, _: Conventions) -> Work | None:
     Integer and boolean arithmetic counts 0 (see `work`). Source of each row: the function's
     definition as torch documents it.
     """
-    found = entry(call.name.removeprefix("aten::"))
-    if found is None:
+    known_row = entry(call.name.removeprefix("aten::"))
+    if known_row is None:
         return None
-    row, in_place = found
+    row, in_place = known_row
     operands = [call.argument(position) for position in row.operands]
     tensors = [operand for operand in operands if isinstance(operand, Tensor)]
     first = call.argument(row.operands[0])
@@ -113,7 +113,7 @@ def elementwise(call: Call, _: Conventions) -> Work | None:
     shape = broadcast(*(tensor.shape for tensor in tensors))
     if shape is None or (in_place and isinstance(first, Tensor) and shape != first.shape):
         return None
-    common, untold = promoted([call.argument(position) for position in row.typed or row.operands])
+    common, unrecorded = promoted([call.argument(position) for position in row.typed or row.operands])
     out = first.dtype if in_place and isinstance(first, Tensor) else result_type(row, common, call)
     floats = row.result in ("float", "divide")
     arithmetic = result_type(row, common, call) if floats else common
@@ -121,14 +121,14 @@ def elementwise(call: Call, _: Conventions) -> Work | None:
     if each is None:
         return None
     elements = math.prod(shape)
-    ambiguous = untold and common is not None and not is_float(common) and row.result != "bool"
+    ambiguous = unrecorded and common is not None and not is_float(common) and row.result != "bool"
     return Work(
         "elementwise.pointwise",
         flops=each * elements,
         bytes_read=stored(*tensors),
         bytes_written=sized(elements * row.results, out),
         dtype=real_of(arithmetic),
-        notes=(_UNTOLD,) if ambiguous else (),
+        notes=(_UNRECORDED,) if ambiguous else (),
     )
 
 

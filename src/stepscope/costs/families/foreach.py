@@ -35,10 +35,10 @@ def foreach(call: Call, _: Conventions) -> Work | None:
 
     Reads all lists, writes the first one in place or as many new tensors.
     """
-    found = entry(call.name.removeprefix(_PREFIX))
-    if found is None:
+    lists = entry(call.name.removeprefix(_PREFIX))
+    if lists is None:
         return None
-    row, _in_place = found
+    row, _in_place = lists
     (first,) = call.listed(row.operands[0])
     flops = 0
     read: list[int | None] = []

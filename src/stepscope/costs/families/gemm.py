@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from stepscope.costs.call import Call, Scalar, Tensor, Untold, broadcast
+from stepscope.costs.call import Call, MissingInput, Scalar, Tensor, broadcast
 from stepscope.costs.dtype import is_complex, real_of, scalar_type
 from stepscope.costs.work import Conventions, Model, Models, Work, aten, sized, stored, total
 
@@ -40,10 +40,10 @@ def _mkn(a: Tensor, b: Tensor) -> tuple[int, int, int]:
     """M, K and N of a plain product.
 
     Raises:
-        Untold: the shapes do not fit.
+        MissingInput: the shapes do not fit.
     """
     if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]:
-        raise Untold
+        raise MissingInput
     return a.shape[0], a.shape[1] * _packed(a), b.shape[1]
 
 
@@ -56,14 +56,14 @@ def _sizes_of(a_at: int, b_at: int) -> Callable[[Call], tuple[Tensor, dict[str, 
             return None
         m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
         # The dimension contiguous in memory must be the multiple: K or M of a, N or K of b.
-        found: dict[str, int] = {}
+        mkn: dict[str, int] = {}
         for tensor, names in ((a, ("M", "K")), (b, ("K", "N"))):
             steps = tensor.strides
             column = steps is not None and steps[-2] == 1 and steps[-1] != 1
             name = names[0] if column else names[1]
-            found[name] = {"M": m, "K": k, "N": n}[name]
-        found["N"] = n
-        return a, found
+            mkn[name] = {"M": m, "K": k, "N": n}[name]
+        mkn["N"] = n
+        return a, mkn
 
     return sizes
 
@@ -85,8 +85,8 @@ def mm(call: Call, _: Conventions) -> Work | None:
     a, b = call.given(0, 1)
     m, k, n = _mkn(a, b)
     out = "int32" if call.name == "aten::_int_mm" else a.dtype
-    asked = scalar_type(call.integer(2)) if call.name == "aten::mm" else None
-    return _product("gemm.mm", a, m * k * n, stored(a, b), m * n, asked or out)
+    out_type = scalar_type(call.integer(2)) if call.name == "aten::mm" else None
+    return _product("gemm.mm", a, m * k * n, stored(a, b), m * n, out_type or out)
 
 
 @MODELS.add("gemm.addmm", "addmm addmm_ _addmm_activation", aligned_sizes=_sizes_of(1, 2), joins=True)
@@ -223,8 +223,8 @@ def scaled_mm(call: Call, _: Conventions) -> Work | None:
     m, k, n = _mkn(a, b)
     scales, position = _scales(call)
     read = total(stored(a, b), scales)
-    asked = call.argument(position)
-    out = a.dtype if asked is None else scalar_type(call.integer(position))
+    out_type = call.argument(position)
+    out = a.dtype if out_type is None else scalar_type(call.integer(position))
     notes = () if out is not None else ("type of the result not recorded",)
     return _product("gemm.scaled_mm", a, m * k * n, read, m * n, out, *notes)
 
@@ -259,10 +259,10 @@ def grouped_mm(call: Call, _: Conventions) -> Work | None:
         products, outs = m * n * k, m * n
     read = stored(a, b, offsets, *others)
     position = 7 if scaled else 4
-    asked = call.argument(position)
-    out = scalar_type(call.integer(position)) if isinstance(asked, Scalar) else None
+    out_type = call.argument(position)
+    out = scalar_type(call.integer(position)) if isinstance(out_type, Scalar) else None
     if out is None:
-        out = "bfloat16" if scaled and asked is None else a.dtype if asked is None else None
+        out = "bfloat16" if scaled and out_type is None else a.dtype if out_type is None else None
     return _product("gemm.grouped_mm", a, products, read, outs, out)
 
 
@@ -299,6 +299,6 @@ def pairwise_distance(call: Call, _: Conventions) -> Work | None:
     return Work("gemm.pairwise_distance", flops, stored(x, y), written, x.dtype)
 
 
-_KNOWN = aten("chain_matmul linalg_multi_dot einsum")
+_DECLARED = aten("chain_matmul linalg_multi_dot einsum")
 _NODES = "MmBackward BmmBackward0 MvBackward AddmmBackward AddmvBackward AddbmmBackward"
-MODELS.append(Model("gemm.uncounted", (*_KNOWN, *_NODES.split()), None, _KNOWN))
+MODELS.append(Model("gemm.uncounted", (*_DECLARED, *_NODES.split()), None, _DECLARED))

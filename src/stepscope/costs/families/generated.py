@@ -63,24 +63,24 @@ def fused_words(name: str) -> list[str]:
     if match is None:
         return []
     words = match["fused"].split("_")
-    found: list[str] = []
+    operators: list[str] = []
     unknown: list[str] = []
     start = 0
     while start < len(words):
         # The longest name that starts here wins: threshold_backward before threshold.
         for end in range(min(len(words), start + 8), start, -1):
             text = "_".join(words[start:end])
-            known = next((form for form in (text, "_" + text) if _is_known(form)), None)
-            if known is not None and text:
-                found += _joined(unknown)
+            operator = next((form for form in (text, "_" + text) if _is_known(form)), None)
+            if operator is not None and text:
+                operators += _joined(unknown)
                 unknown = []
-                found.append(known)
+                operators.append(operator)
                 start = end
                 break
         else:
             unknown.append(words[start])
             start += 1
-    return found + _joined(unknown)
+    return operators + _joined(unknown)
 
 
 def _joined(words: list[str]) -> list[str]:
@@ -131,8 +131,8 @@ def generated(call: Call, _: Conventions) -> Work | None:
 
 def _touched(tensor: Tensor, points: int) -> int | None:
     """Bytes of a buffer, or of one element per point if it has more."""
-    entire, most = stored(tensor), sized(points, tensor.dtype)
-    return entire if entire is None or most is None else min(entire, most)
+    entire, largest = stored(tensor), sized(points, tensor.dtype)
+    return entire if entire is None or largest is None else min(entire, largest)
 
 
 def _points(call: Call, loops: int) -> int | None:

@@ -87,8 +87,8 @@ def batch_norm(call: Call, _: Conventions) -> Work | None:
     work = Work("normalisation.batch_norm", flops, read, written, x.dtype)
     if training is not None:
         return work
-    untold = "whether it trains is not recorded: counted as evaluation, a lower bound"
-    return replace(work, bound="lower", notes=(untold,))
+    unrecorded = "whether it trains is not recorded: counted as evaluation, a lower bound"
+    return replace(work, bound="lower", notes=(unrecorded,))
 
 
 _BATCH_NORM_BACKWARD: dict[str, tuple[int, int, int, int | None, int | None]] = {
@@ -129,8 +129,8 @@ def batch_norm_backward(call: Call, _: Conventions) -> Work | None:
         flops = 9 * n if mask[0] else 5 * n if mask[1] or mask[2] else 0
     else:
         flops = n * mask[0] + 4 * n * mask[1] + n * mask[2]
-    kept = accumulate_type(x.dtype) if weight is None else weight.dtype
-    written = total(sized(n * mask[0], x.dtype), sized(channels * (mask[1] + mask[2]), kept))
+    saved = accumulate_type(x.dtype) if weight is None else weight.dtype
+    written = total(sized(n * mask[0], x.dtype), sized(channels * (mask[1] + mask[2]), saved))
     read = total(stored(grad, x, weight), _statistics(x, 2 * channels))
     return Work("normalisation.batch_norm_backward", flops, read, written, x.dtype, notes=notes)
 
@@ -146,14 +146,14 @@ def layer_norm(call: Call, _: Conventions) -> Work | None:
     row = _row(call.integers(1), weight)
     if row is None or row == 0 or x.elements % row:
         return None
-    kept = call.name != "aten::layer_norm"
-    return _normalised("normalisation.layer_norm", x, weight, bias, x.elements // row, kept=kept)
+    saved = call.name != "aten::layer_norm"
+    return _normalised("normalisation.layer_norm", x, weight, bias, x.elements // row, saved=saved)
 
 
-def _normalised(formula: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, *, kept: bool) -> Work:
-    """The work over rows that share their statistics, which are also written if `kept`."""
+def _normalised(formula: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, rows: int, *, saved: bool) -> Work:
+    """The work over rows that share their statistics, which are also written if `saved`."""
     flops = x.elements * (5 + (weight is not None) + (bias is not None)) + 4 * rows
-    written = total(dense(x), _statistics(x, 2 * rows) if kept else 0)
+    written = total(dense(x), _statistics(x, 2 * rows) if saved else 0)
     return Work(formula, flops, stored(x, weight, bias), written, x.dtype)
 
 
@@ -172,9 +172,9 @@ def layer_norm_backward(call: Call, _: Conventions) -> Work | None:
     Reads gradient, input, weight, mean and inverse deviation.
     """
     (grad, x), weight = call.given(0, 1), call.tensor(5)
-    kept = call.tensor(3), call.tensor(4)
+    saved = call.tensor(3), call.tensor(4)
     row, mask = _row(call.integers(2), weight), call.flags(7)
-    return _gradients("normalisation.layer_norm_backward", grad, x, weight, kept, row, weight, mask)
+    return _gradients("normalisation.layer_norm_backward", grad, x, weight, saved, row, weight, mask)
 
 
 def _gradients(
@@ -190,20 +190,20 @@ def _gradients(
     """The work of a backward; gradients of weight and bias have `width` elements of the type of `like`."""
     if grad.shape != x.shape:
         return None
-    mask, notes = _asked(flags, weight)
-    asked = mask[1] + mask[2]
-    own = None if width is None and asked else 0
+    mask, notes = _requested(flags, weight)
+    requested = mask[1] + mask[2]
+    parameters = None if width is None and requested else 0
     if width is not None and like is not None:
-        own = sized(width * asked, like.dtype)
+        parameters = sized(width * requested, like.dtype)
     n = x.elements
     flops = n * (9 + (weight is not None)) * mask[0] + n * mask[2]
     flops += (2 if mask[0] else 4) * n * mask[1]
-    written = total(sized(n * mask[0], x.dtype), own)
+    written = total(sized(n * mask[0], x.dtype), parameters)
     read = stored(grad, x, weight, *statistics)
     return Work(formula, flops, read, written, x.dtype, notes=notes)
 
 
-def _asked(mask: tuple[bool, ...] | None, weight: Tensor | None) -> tuple[tuple[bool, bool, bool], tuple[str, ...]]:
+def _requested(mask: tuple[bool, ...] | None, weight: Tensor | None) -> tuple[tuple[bool, bool, bool], tuple[str, ...]]:
     if mask is not None and len(mask) == 3:
         return (mask[0], mask[1], mask[2]), ()
     return (True, weight is not None, weight is not None), (_ALL,)
@@ -217,12 +217,12 @@ def group_norm(call: Call, _: Conventions) -> Work | None:
     deviation of each group of each sample.
     """
     (x,) = call.given(0)
-    kept = call.name != "aten::group_norm"
-    first, groups = (1, call.integer(6)) if kept else (2, call.integer(1))
+    saved = call.name != "aten::group_norm"
+    first, groups = (1, call.integer(6)) if saved else (2, call.integer(1))
     if len(x.shape) < 2 or groups is None or groups < 1:
         return None
     weight, bias, rows = call.tensor(first), call.tensor(first + 1), x.shape[0] * groups
-    return _normalised("normalisation.group_norm", x, weight, bias, rows, kept=kept)
+    return _normalised("normalisation.group_norm", x, weight, bias, rows, saved=saved)
 
 
 @MODELS.add("normalisation.group_norm_backward", "native_group_norm_backward")
@@ -231,8 +231,8 @@ def group_norm_backward(call: Call, _: Conventions) -> Work | None:
     (grad, x), weight, mask = call.given(0, 1), call.tensor(4), call.flags(9)
     if len(x.shape) < 2:
         return None
-    kept, name = (call.tensor(2), call.tensor(3)), "normalisation.group_norm_backward"
-    return _gradients(name, grad, x, weight, kept, x.shape[1], weight or x, mask)
+    saved, name = (call.tensor(2), call.tensor(3)), "normalisation.group_norm_backward"
+    return _gradients(name, grad, x, weight, saved, x.shape[1], weight or x, mask)
 
 
 @MODELS.add("normalisation.rms_norm", "rms_norm _fused_rms_norm", composites="rms_norm _fused_rms_norm")
@@ -262,13 +262,13 @@ def rms_norm_backward(call: Call, _: Conventions) -> Work | None:
     if grad.shape != x.shape:
         return None
     given = call.flags(5)
-    told = given is not None and len(given) == 2
-    mask = given if given is not None and told else (True, weight is not None)
+    recorded = given is not None and len(given) == 2
+    mask = given if given is not None and recorded else (True, weight is not None)
     n = x.elements
     flops = n * (6 + (weight is not None)) * mask[0] + (2 if mask[0] else 3) * n * mask[1]
     written = total(dense(x) if mask[0] else 0, dense(weight) if mask[1] else 0)
     read = stored(grad, x, weight, call.tensor(3))
-    return Work("normalisation.rms_norm_backward", flops, read, written, x.dtype, notes=() if told else (_ALL,))
+    return Work("normalisation.rms_norm_backward", flops, read, written, x.dtype, notes=() if recorded else (_ALL,))
 
 
 @MODELS.add("normalisation.statistics", "batch_norm_stats")

@@ -92,14 +92,14 @@ def pool(call: Call, _: Conventions) -> Work | None:
         outs, window = extent
         flops = outs * (window + (not maximum))
         return Work("pooling.pool", flops, stored(x), _results(x, outs, indexed), x.dtype)
-    known = _related_output(call, x)
-    if known is None:
+    shape_known = _related_output(call, x)
+    if shape_known is None:
         return None
     return Work(
         "pooling.pool",
         flops=x.elements,
         bytes_read=stored(x),
-        bytes_written=_results(x, known, indexed),
+        bytes_written=_results(x, shape_known, indexed),
         dtype=x.dtype,
         bound="lower",
         notes=("window not recorded: taken to tile the input, a lower bound",),
@@ -111,7 +111,7 @@ def _results(x: Tensor, count: int, indexed: int) -> int | None:
     return total(sized(count, x.dtype), 8 * count * indexed)
 
 
-@MODELS.add("pooling.pool_backward", _BACKWARD, tells_forward=True)
+@MODELS.add("pooling.pool_backward", _BACKWARD, hints_forward=True)
 def pool_backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of a pooling: one addition for each gradient (maximum) or window element (average).
 
@@ -120,10 +120,10 @@ def pool_backward(call: Call, _: Conventions) -> Work | None:
     """
     grad, x = call.given(0, 1)
     maximum = _takes_maximum(call)
-    flops, known = grad.elements, True
+    flops, shape_known = grad.elements, True
     if not maximum:
         kernel = spread(call.integers(2), _rank(call))
-        known = kernel is not None
+        shape_known = kernel is not None
         flops = x.elements if kernel is None else grad.elements * (math.prod(kernel) + 1)
     return Work(
         "pooling.pool_backward",
@@ -131,8 +131,8 @@ def pool_backward(call: Call, _: Conventions) -> Work | None:
         bytes_read=stored(grad, call.tensor(7) if maximum else None),
         bytes_written=dense(x),
         dtype=x.dtype,
-        bound="exact" if known else "lower",
-        notes=() if known else ("window not recorded: one addition for each element of the input",),
+        bound="exact" if shape_known else "lower",
+        notes=() if shape_known else ("window not recorded: one addition for each element of the input",),
     )
 
 

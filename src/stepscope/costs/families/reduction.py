@@ -34,7 +34,7 @@ class _Reduction(NamedTuple):
     indexed: bool = False
 
 
-_UNTOLD = "reduced dimensions not recorded"
+_UNRECORDED = "reduced dimensions not recorded"
 
 _REDUCTIONS = by_name(
     ("sum nansum prod", _Reduction(1, result="sum", dtype=3)),
@@ -77,9 +77,9 @@ def reduced_extent(call: Call, position: int, shape: tuple[int, ...]) -> tuple[i
     return results, math.prod(shape[dim] for dim in reduced)
 
 
-def _dtype(row: _Reduction, x: Tensor, asked: str | None) -> str | None:
-    if asked is not None:
-        return asked
+def _dtype(row: _Reduction, x: Tensor, named_type: str | None) -> str | None:
+    if named_type is not None:
+        return named_type
     if row.result == "bool":
         return "bool"
     if row.result == "index":
@@ -99,11 +99,11 @@ def reduction(call: Call, _: Conventions) -> Work | None:
         return None  # the larger of two tensors: torch calls aten::maximum inside
     over_all = len(call.arguments) <= (2 if row.dtype is not None or row.each == 4 else 1)
     extent = (1, x.elements) if over_all else reduced_extent(call, row.dim, x.shape)
-    asked = None
+    named_type = None
     if row.dtype is not None:
-        asked = scalar_type(call.integer(1 if over_all else row.dtype))
-    out = _dtype(row, x, asked)
-    arithmetic = is_float(asked or x.dtype) or x.dtype is None
+        named_type = scalar_type(call.integer(1 if over_all else row.dtype))
+    out = _dtype(row, x, named_type)
+    arithmetic = is_float(named_type or x.dtype) or x.dtype is None
     results = None if extent is None else extent[0]
     flops = row.each * x.elements + row.per_result * (results or 0)
     written = None
@@ -116,7 +116,7 @@ def reduction(call: Call, _: Conventions) -> Work | None:
         bytes_read=stored(x),
         bytes_written=written,
         dtype=real_of(x.dtype),
-        notes=() if results is not None else (_UNTOLD,),
+        notes=() if results is not None else (_UNRECORDED,),
     )
 
 
@@ -129,17 +129,17 @@ def norm(call: Call, _: Conventions) -> Work | None:
     Reads x, writes the m results.
     """
     (x,) = call.given(0)
-    found = reduced_extent(call, 2, x.shape) if len(call.arguments) > 2 else (1, x.elements)
+    extent = reduced_extent(call, 2, x.shape) if len(call.arguments) > 2 else (1, x.elements)
     order = call.number(1)
     usual = order is None or order in (1, 2) or math.isinf(order)
     out = real_of(x.dtype)
     return Work(
         "reduction.norm",
-        flops=(2 if usual else 3) * x.elements + (0 if found is None else found[0]),
+        flops=(2 if usual else 3) * x.elements + (0 if extent is None else extent[0]),
         bytes_read=stored(x),
-        bytes_written=None if found is None else sized(found[0], out),
+        bytes_written=None if extent is None else sized(extent[0], out),
         dtype=out,
-        notes=() if found is not None else (_UNTOLD,),
+        notes=() if extent is not None else (_UNRECORDED,),
     )
 
 

@@ -197,11 +197,11 @@ def fused_gates(call: Call, _: Conventions) -> Work | None:
     gates, hidden_gates, state = call.given(0, 1, 2)
     bias = [tensor for tensor in (call.tensor(3), call.tensor(4)) if tensor is not None]
     lstm = "lstm" in call.name
-    kept = dense(gates) if lstm else dense(*[state] * 5)
+    saved = dense(gates) if lstm else dense(*[state] * 5)
     return Work(
         "rnn.fused_gates",
         flops=state.elements * (22 if lstm else 16) + len(bias) * gates.elements,
         bytes_read=stored(gates, hidden_gates, state, *bias),
-        bytes_written=total(dense(*[state] * (2 if lstm else 1)), kept),
+        bytes_written=total(dense(*[state] * (2 if lstm else 1)), saved),
         dtype=gates.dtype,
     )

@@ -38,8 +38,8 @@ def running(call: Call, _: Conventions) -> Work | None:
     each, indexed = _RUNNING[call.name]
     out = x.dtype
     if not indexed and each == 1:
-        asked = scalar_type(call.integer(2))
-        out = asked or ("int64" if x.dtype is not None and not is_float(x.dtype) else x.dtype)
+        named_type = scalar_type(call.integer(2))
+        out = named_type or ("int64" if x.dtype is not None and not is_float(x.dtype) else x.dtype)
     flops = each * x.elements if is_float(x.dtype) else 0
     written = total(sized(x.elements, out), _INDEX * x.elements * indexed)
     return Work("scan.running", flops, stored(x), written, x.dtype)

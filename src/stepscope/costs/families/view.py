@@ -42,7 +42,7 @@ _AUTOGRAD = ("detach", "detach_")
 
 
 @MODELS.add("view.nothing", (*_VIEWS, *_ALLOCATIONS, *_QUESTIONS, *_AUTOGRAD), composites="positive")
-def nothing(call: Call, _: Conventions) -> Work | None:
+def no_work(call: Call, _: Conventions) -> Work | None:
     """View, allocation or query about a tensor: no operations, no bytes."""
     tensor = call.tensor(0)
     return Work("view.nothing", 0, 0, 0, None if tensor is None else tensor.dtype)
