@@ -38,9 +38,8 @@ LABELLED_WORK = f"""
         work.graph_id IS NOT NULL OR graph_launch.id IS NOT NULL AS replayed
     FROM (SELECT * FROM device_event WHERE {WORK}) AS work {_GRAPH_LAUNCH}
 """
-"""Work with the operator it is charged to. Where `operator_name` is NULL, `charged_to` says why: a kernel
-replayed by a CUDA graph has the operator that ran when the graph was captured, and none without the
-capture. If the recorder does not number graphs, replays are recognised by the call that launched them."""
+"""Work with the operator it is charged to (`charged_to` says why where `operator_name` is NULL): a kernel replayed by a
+CUDA graph has the operator of its capture; replays without graph numbers are recognised by their launch."""
 
 CHARGED_WORK = f"""
     SELECT {_CHARGED_TO}, operator_name, dur_ns
@@ -51,8 +50,7 @@ CHARGED_WORK = f"""
         FROM device_event WHERE {WORK} GROUP BY ALL
     ) AS work {_GRAPH_LAUNCH}
 """
-"""The total work charged to each operator, in one or several rows. Work is summed before its launches are
-looked up, and work that has an operator needs no launch."""
+"""The work charged to each operator, in one or several rows, summed before launches are looked up."""
 
 REPLAYED_CALLS = f"""
     WITH RECURSIVE launched AS (
@@ -68,5 +66,4 @@ REPLAYED_CALLS = f"""
     FROM above JOIN launched USING (rank, call) JOIN captured_event USING (rank, id)
     WHERE kind = 'operator'
 """
-"""The operators of captures, one row for each captured call in them: how often it was replayed, and the
-time of its work."""
+"""The operators of captures, a row per captured call: how often it was replayed, and the time of its work."""

@@ -15,9 +15,9 @@ class CallTree:
     """The nodes of a tree of calls, parents first.
 
     Args:
-        parent: int64, the parent of each node, or -1.
-        code: int64, what is called there.
-        own: int64, a row for each node: values of the node itself.
+        parent: node above each, or -1.
+        code: what is called there.
+        self_values: a row of values per node.
     """
 
     parent: Array
@@ -44,9 +44,9 @@ def call_tree(parent: Array, code: Array, values: Array) -> CallTree:
     """Merges calls whose names, and those of all their callers, are equal.
 
     Args:
-        parent: position of each call's caller, or -1; in any order.
+        parent: each call's caller, or -1; in any order.
         code: what is called, from 0.
-        own: a row for each call: values of the call itself, which are added up.
+        values: a row per call, which are added up.
     """
     kinds = int(code.max(initial=0)) + 1
     place = np.full(len(parent), -1, dtype=np.int64)
@@ -65,9 +65,9 @@ def call_tree_of_stacks(frames: Array, lengths: Array, sampled: Array) -> CallTr
     """Builds the tree of sampled stacks.
 
     Args:
-        frames: the number of each frame, from 0, stack after stack, the innermost first.
-        lengths: how many frames each stack has, at least one.
-        own: a row for each stack: what was sampled with it.
+        frames: the frames' numbers from 0, stack after stack, the innermost first.
+        lengths: frames of each stack, at least one.
+        sampled: a row of values per stack.
     """
     ends = np.cumsum(lengths)
     above = np.arange(1, len(frames) + 1)
@@ -78,11 +78,7 @@ def call_tree_of_stacks(frames: Array, lengths: Array, sampled: Array) -> CallTr
 
 
 def regrouped(tree: CallTree, groups: Array) -> CallTree:
-    """Merges nodes whose groups, and those of all nodes above, are equal.
-
-    Args:
-        groups: the group of each code, from 0.
-    """
+    """Merges nodes whose groups, and those of all nodes above, are equal; `groups` has the group of each code."""
     return call_tree(tree.parent, groups[tree.code], tree.self_values)
 
 
@@ -97,10 +93,8 @@ def outermost(tree: CallTree) -> Array:
 
 
 def from_below(tree: CallTree) -> CallTree:
-    """Turns the tree upside down: functions at the top, below each its callers, and so on.
-
-    A node's own value is what no further caller has: the chain of calls ends there.
-    """
+    """Turns the tree upside down: functions at the top, their callers below. A node's values are those of chains that
+    end there."""
     kinds = int(tree.code.max(initial=0)) + 1
     at, remaining = np.arange(len(tree.parent)), tree.self_values
     below = np.full(len(at), -1, dtype=np.int64)
@@ -119,8 +113,7 @@ def from_below(tree: CallTree) -> CallTree:
 
 
 def heaviest(weights: Array, depth: Array, limit: int) -> Array:
-    """Mask of the nodes with the largest weights. The ancestors of a selected node are selected too, because
-    a weight is never larger than that of the parent."""
+    """Mask of the `limit` largest weights; ancestors are among them, since no weight exceeds its parent's."""
     chosen = np.zeros(len(weights), dtype=bool)
     chosen[np.lexsort((depth, -weights))[:limit]] = True
     return chosen

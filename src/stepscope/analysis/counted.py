@@ -11,14 +11,10 @@ from stepscope.query.sound import ranks_text
 
 
 def counted_steps(condition: str = "true") -> str:
-    """SQL: rank, span and step of each step that enters means.
+    """SQL: rank, span and step of each step that enters means, of the rows of `step` that satisfy a condition.
 
-    These are the complete ones, without a slow first step (`step.slow_first`), which is also left out
-    on the other ranks: ranks are compared over the same steps. If that leaves no step of a
-    recording, the slow step counts; if none is complete, all do.
-
-    Args:
-        condition: SQL on the rows of `step` to choose from.
+    These are complete and no warm-up on any rank, because ranks are compared over the same steps. If no such step is
+    left in a recording, warm-up steps count; if none is complete, all do.
     """
     return f"""
         SELECT rank, span, step FROM (
@@ -56,8 +52,7 @@ _NONE_COMPLETE = """
 
 
 def left_out_of_means(scope: Scope) -> str:
-    """Says in a sentence which steps in scope are left out of means, and why; empty if none are. A step that counts on
-    some ranks is named with the ranks on which it does not."""
+    """Says which steps in scope are left out of means, why, and on which ranks if not on all; empty if none are."""
     rows = scope.sql(_LEFT_OUT).to_pylist()
     slow, cut = ([row for row in rows if row["complete"] is complete] for complete in (True, False))
     parts = []

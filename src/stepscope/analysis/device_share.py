@@ -17,10 +17,8 @@ _SORT: Final = "stable"
 
 @dataclass(frozen=True, slots=True)
 class DeviceShare:
-    """What one device did in each of some windows: ns, one number for each window.
-
-    `span_ns` = `computation_ns` + `exposed_communication_ns` + `exposed_copy_ns` + `idle_ns`.
-    """
+    """What one device did in each window (ns): `span_ns` is computation + exposed communication + exposed copies +
+    idle."""
 
     span_ns: Array
     computation_ns: Array
@@ -40,12 +38,7 @@ class DeviceShare:
 
 
 def share_device(work: Columns, window_start: Array, window_end: Array) -> DeviceShare:
-    """Divides a device's time in each window.
-
-    Args:
-        work: the device's work, as `device_work` returns it.
-        window_start, window_end: windows that do not overlap (ns).
-    """
+    """Divides a device's time (`device_work`) in each of some windows that do not overlap."""
     kind = work["work"]
     communication, copies = union_of(work, kind == COMMUNICATION), union_of(work, kind == COPY)
     computation = union_of(work, (kind != COMMUNICATION) & (kind != COPY))
@@ -102,7 +95,7 @@ TYPES = ("computation", "communication", "copy")
 def types_together(device: DeviceWindows) -> dict[tuple[str, ...], Array]:
     """How long each combination of work types ran at once in each window (ns); the empty one is idle time.
 
-    The combinations add up to the windows' lengths. Fills count as computation.
+    Combinations add up to the windows' lengths. Fills count as computation.
     """
     kind = device.work["work"]
     unions = {

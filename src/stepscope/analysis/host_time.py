@@ -73,13 +73,13 @@ class HostTime:
     """Time spent in functions, by one clock.
 
     Args:
-        clock: as in `stack_sample.clock`, `unknown` if there is none, `traced` for traced calls.
-        frames: the frames that the codes of the tree number.
+        clock: `stack_sample.clock`, `unknown`, or `traced`.
+        frames: the frames that the tree's codes number.
         tree: the values of `FIGURES` by path of frames.
-        threads: the same values by thread.
-        known: the values that all rows have; for instructions and cycles, that some rows have.
-        left_out_ns: the time of StepScope's own threads, which is not included elsewhere.
-        waiting: the values of threads that only waited while others worked; not included elsewhere.
+        threads: the same by thread.
+        recorded: the figures that all rows have; of instructions and cycles, that some rows have.
+        left_out_ns: time of StepScope's own threads, not included elsewhere.
+        waiting: values of threads that only waited while others worked, not included elsewhere.
     """
 
     clock: str
@@ -168,10 +168,7 @@ def _is_stepscope_stack(stack: str) -> bool:
 
 
 def _script_frames(stack: str) -> list[str]:
-    """The frames of a stack, without those that run a script under `stepscope record`.
-
-    An import becomes one frame: hundreds of functions that run once, at the start, would hide those of the steps.
-    """
+    """A stack's frames without those that run a script under `stepscope record`; an import becomes one frame."""
     frames = stack.split(";") if stack else [UNKNOWN]
     started = next((at for at, frame in enumerate(frames) if _STARTER in frame), len(frames))
     inner = frames[:started] or frames
@@ -183,8 +180,14 @@ def _script_frames(stack: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Calls:
-    """Traced Python frames: for each the index of its name in `texts`, the row of its parent (-1 for none), the time
-    (ns) with and without what it calls, its thread (rank, span, thread), and whether that is ours or only waited.
+    """Traced Python frames.
+
+    Args:
+        keys: index of each name in `texts`.
+        above: row of the parent, -1 for none.
+        dur, self_ns: ns with and without what it calls.
+        whose: its thread (rank, span, thread).
+        ours, idle: whether that is StepScope's, or only waited.
     """
 
     texts: list[str]
@@ -269,11 +272,11 @@ def _traced(scope: Scope) -> HostTime:
 
 
 def _only_waiting(whose: NDArray[np.int64], self_ns: NDArray[np.int64], waits: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which calls are on threads that only waited, while another thread did more than that.
+    """Calls on threads that only waited while another thread did more.
 
     Args:
         whose: (calls, 3), the thread of each.
-        own: ns of each call without what it calls.
+        self_ns: ns of each call without what it calls.
         waits: whether a call waits.
     """
     thread = np.zeros(len(self_ns), np.int64)

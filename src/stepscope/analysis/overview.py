@@ -107,8 +107,8 @@ class Times:
         return self._mean(self.device_spans_ns)
 
     def mean_idle(self) -> dict[str, dict[str, int]]:
-        """Mean time in which all devices were idle, by cause (see `idle`) and by activity: in a step that
-        counts, or, without marked steps, between first and last work."""
+        """Mean idle time of all devices by cause and activity: in a counted step, or, without marked steps, from first
+        to last work."""
         none = np.zeros((len(CAUSES), len(IDLE_PARTS)), dtype=np.int64)
         idle = sum((broken.idle_ns for broken in self.broken), none) / self.idle_over
         return {
@@ -192,10 +192,8 @@ def devices(scope: Scope) -> list[Row]:
 
 
 def top_operators(scope: Scope, limit: int) -> list[Row]:
-    """The operators with the largest device self time (host self time if there is none).
-
-    Rows have `item`, `time_ns`, `share_ratio`, `count` and `text`, which says which time it is.
-    """
+    """The operators with the largest device self time (host self time if there is none): `item`, `time_ns`,
+    `share_ratio`, `count`, `text` (which time)."""
     host: list[Row] = scope.sql(_HOST_OPERATORS).to_pylist()
     calls = {row["item"]: row["count"] for row in host}
     for row in [] if scope.has_none("captured_event") else scope.sql(_REPLAYED).to_pylist():
@@ -213,8 +211,8 @@ def top_kernels(scope: Scope, limit: int) -> list[Row]:
 
 
 def top_modules(scope: Scope, limit: int) -> list[Row]:
-    """The modules with the most device work of their own, forward and backward (host self time if
-    none has any, relative to that of all modules), as rows like `top_operators`'."""
+    """The modules with the most device work of their own (host self time if none has any), as rows like
+    `top_operators`'."""
     rows: list[Row] = []
     if scope.value("SELECT count(*) FROM module"):
         on_host = ("host_event", "self_ns", "module_id IS NOT NULL", "host self time")

@@ -1,7 +1,7 @@
-"""Reads a recording's events as arrays, from which the questions about time are computed.
+"""Reads a recording's events as arrays.
 
-A *recording* is one span of one rank. Its intervals are never mixed with another's: the time between
-two spans is not idle time, and another rank's kernels do not make this one's device busy.
+A *recording* is one span of one rank. Its intervals are never mixed with another's: time between spans is not idle, and
+another rank's kernels do not make this device busy.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ LAUNCH_NS = f"""
     coalesce(launch_ns, {NEVER}) AS launch_ns,
     coalesce(CASE WHEN kind <> 'copy' THEN launch_end_ns END, {NEVER}) AS launch_end_ns
 """
-"""SQL: start and end of the launch of a row of `device_event`. The end of a call that copies does not show
-when the copy was launched: such calls wait for the copy."""
+"""SQL: start and end of a `device_event`'s launch. Calls that copy may wait for the copy: their end shows nothing."""
 
 RANKS_AT_ONCE, EVENTS_AT_ONCE = 64, 4_000_000
 """The most ranks whose events are held in memory together, and the most events, unless one rank has more."""
@@ -46,12 +45,8 @@ _EVENTS = "SELECT rank, coalesce(sum(events_kept), 0)::BIGINT AS events FROM sou
 
 @contextmanager
 def every_step(scope: Scope) -> Iterator[Scope]:
-    """The same ranks with all their steps and events.
-
-    Needed if chosen steps or a stretch of time are windows: work that runs in a step's window may have been
-    launched by another step, work is cut at the edges, and a step's answer must not depend on which other
-    steps were requested.
-    """
+    """The same ranks with all their steps and events, for windows: work in a step may have been launched by another,
+    and a step's answer must not depend on which others were requested."""
     if scope.steps is None and not scope.part:
         yield scope
         return
@@ -61,11 +56,7 @@ def every_step(scope: Scope) -> Iterator[Scope]:
 
 @contextmanager
 def every_event(scope: Scope) -> Iterator[Scope]:
-    """The same ranks and steps with all their events.
-
-    Needed if an event's values depend on other events, which may be outside the requested part: a call's
-    work is shared among all its kernels.
-    """
+    """The same ranks and steps with all their events: a call's work is shared among all its kernels."""
     if not scope.part:
         yield scope
         return
@@ -74,13 +65,11 @@ def every_event(scope: Scope) -> Iterator[Scope]:
 
 
 def requested_windows(scope: Scope, all_steps: Scope, device: Recordings, ranks: str) -> Recordings | None:
-    """The windows of the chosen steps or stretch of time in each recording (`start_ns`, `end_ns`);
-    None if everything was requested. A stretch is cut to the recording.
+    """Windows of the requested steps or time in each recording (`start_ns`, `end_ns`), cut to it; None for everything.
 
     Args:
-        whole: its ranks with everything (`every_step`).
-        device: their work, as `device_work` returns it.
-        ranks: the SQL condition on ranks with which that was read.
+        all_steps: its ranks with everything (`every_step`).
+        device: their `device_work`, read with the condition `ranks`.
     """
     if scope.steps is not None:
         return steps_of(scope, ranks)
@@ -93,8 +82,7 @@ def requested_windows(scope: Scope, all_steps: Scope, device: Recordings, ranks:
 
 
 def rank_batches(scope: Scope, ranks: Sequence[int] | None = None) -> Iterator[str]:
-    """SQL conditions that together cover each rank (all in scope by default) once, several ranks at a time: each
-    query costs as much as reading some thousand events."""
+    """SQL conditions that together cover each rank (by default all in scope) once, several ranks at a time."""
     events = scope.once(_EVENTS, lambda: {row["rank"]: row["events"] for row in scope.sql(_EVENTS).to_pylist()})
     batch: list[int] = []
     events_in_batch = 0
@@ -114,7 +102,7 @@ def _among(ranks: Sequence[int]) -> str:
 
 
 def groups(columns: Columns, *keys: str) -> dict[tuple[int, ...], Columns]:
-    """Splits rows by the values of key columns; groups ordered by key, rows in their order.
+    """Splits rows by key columns; groups in order of keys, rows in their order.
 
     >>> groups({"rank": np.array([1, 0, 1]), "x": np.array([5, 6, 7])}, "rank")[1,]["x"]
     array([5, 7])
@@ -162,11 +150,10 @@ def marks_steps(scope: Scope) -> bool:
 
 
 def device_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
-    """Kernels, copies and fills of the ranks that an SQL condition selects.
+    """Kernels, copies and fills of some ranks.
 
-    Columns `work` (COMPUTATION, ...), `device`, `start_ns`, `end_ns`, `launch_ns` and `launch_end_ns`
-    (NEVER if the launch is unknown; copies have no end), `blocks_per_sm` and `occupancy_ratio` (NaN if not
-    recorded).
+    Columns `work` (COMPUTATION, ...), `device`, `start_ns`, `end_ns`, `launch_ns` and `launch_end_ns` (NEVER if
+    unknown; copies have no end), `blocks_per_sm` and `occupancy_ratio` (NaN if not recorded).
     """
     return recordings(
         scope.numpy(
@@ -194,11 +181,10 @@ _OUTER_DEPTH = """
 
 
 def outer_depth(scope: Scope, ranks: str = "rank >= 0") -> int:
-    """The depth down to which host events must be read to find every outermost operator, range or
-    Python frame.
+    """The depth that contains every outermost operator, range or Python frame; deeper events add nothing to their
+    union.
 
-    Deeper events add nothing to the union of all. An event is outermost if only ranges that mark steps,
-    the profiler's own work and events of unknown kind lie above it.
+    Only ranges that mark steps, the profiler's work and events of unknown kind lie above an outermost event.
     """
     depth: int | None = scope.value(_OUTER_DEPTH.format(ranks=ranks))
     return depth or 0

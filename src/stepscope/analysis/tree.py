@@ -27,15 +27,8 @@ def parents_first(parents: Sequence[int]) -> list[int]:
 
 
 def listed(order: Array, parents: Array) -> tuple[Array, list[int]]:
-    """Lists the rows of a tree: each below its parent, siblings in the given order.
-
-    Args:
-        order: the rows to list.
-        parents: the parent of each row of the tree, or -1.
-
-    Returns:
-        The rows, and for each the position of its parent among them; -1 if that is not listed.
-    """
+    """Lists rows of a tree: each below its parent, siblings in the order of `order`. Returns the rows and each parent's
+    position, -1 if not listed."""
     place = np.full(len(parents) + 1, -1)
     place[order] = np.arange(len(order))
     rows = order[parents_first(place[parents[order]].tolist())]

@@ -18,13 +18,8 @@ _NORMAL = 1.959964
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """The change of values from the first to the last time.
-
-    Args:
-        change: the robust slope times the length of time, in the unit of the values.
-        low, high: its 95 % interval.
-        first, last: medians of the first and of the last fifth of the values.
-    """
+    """The change of values from the first to the last time: robust slope times length, its 95 % interval, and the
+    medians of the first and last fifth of the values."""
 
     change: float
     low: float
@@ -39,14 +34,10 @@ class Trend:
 
 
 def find_trend(time: ArrayLike, value: ArrayLike) -> Trend | None:
-    """Computes the trend of values over time; None for fewer than 10 values.
+    """The trend of values over times in any order and unit; None for fewer than 10 values.
 
-    The slope is the median of the slopes between all pairs (Theil and Sen), and its interval that of Sen
-    (1968), from the variance of Kendall's statistic without ties. Both assume independent values: if
-    values are correlated over time, the interval is too narrow.
-
-    Args:
-        time: the times, in any order and unit.
+    The slope is the median of all pairs' slopes (Theil and Sen), its interval Sen's (1968), from the variance of
+    Kendall's statistic without ties; correlated values make it too narrow.
 
     >>> trend = find_trend(range(10), [5, 5, 6, 6, 7, 7, 8, 8, 9, 9])
     >>> round(trend.change, 1), trend.first, trend.last, trend.sure

@@ -1,4 +1,4 @@
-"""SQL for statistics of sampled measurements, which stand for several each; the sampling rate may change in a run."""
+"""SQL for statistics of weighted samples; the sampling rate may change in a run."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ _DURATION = "dur_ns"
 
 
 def ranked(rows: str, group: str, column: str = _DURATION) -> str:
-    """Rows with the number of measurements up to each, by a column without NULL, and the total number.
-
-    Args:
-        rows: the table; its rows have `stands_for`.
-        group: columns that define the groups.
-        column: the described column.
-    """
+    """Rows of a table with weights, plus the cumulative and total weight by a column without NULL, per `group`."""
     return f"""
         SELECT *, (sum(stands_for) OVER (same ORDER BY {column} ROWS UNBOUNDED PRECEDING))::DOUBLE AS {column}_ends,
             (sum(stands_for) OVER same)::DOUBLE AS {column}_weight
@@ -21,13 +15,7 @@ def ranked(rows: str, group: str, column: str = _DURATION) -> str:
 
 
 def quantile(share: float, column: str = _DURATION, of: str = "true") -> str:
-    """A quantile of a group of `ranked` rows, each weighted by `stands_for`, defined as in `base.statistics.describe`.
-
-    Args:
-        share: which quantile.
-        column: the described column.
-        of: condition on the rows to use, which were ranked together.
-    """
+    """A weighted quantile of a group of `ranked` rows that satisfy `of`, as in `base.statistics.describe`."""
     place = f"{share}e0 * (max({column}_weight) FILTER ({of}) - 1)"
     low, high = (
         f"min({column}) FILTER ({of} AND {column}_ends > {edge}({share}e0 * ({column}_weight - 1)))"

@@ -26,16 +26,8 @@ _MAX_BUCKETS = 100
 
 
 class DeviceWindows(NamedTuple):
-    """A device with its work, and the windows in which it is examined.
-
-    Args:
-        key: rank and span.
-        device: index of the device in its process.
-        work: its device events.
-        numbers: the step of each window; None for windows that are not steps.
-        start: their starts (ns).
-        end: their ends (ns).
-    """
+    """A device of a rank and span with its work, and the windows in which it is examined (ns); `numbers` are their
+    steps, None for others."""
 
     key: tuple[int, int]
     device: int
@@ -53,12 +45,11 @@ class DeviceWindows(NamedTuple):
 def devices_in_windows(
     scope: Scope, all_steps: Scope, by: str, work_of: Callable[[Scope, str], dict[tuple[int, int], Columns]]
 ) -> Iterator[DeviceWindows]:
-    """Each device of each rank and span that has steps, with the requested windows.
+    """Each device of each rank and span that has steps, with the windows of `by` (see `windows`).
 
     Args:
-        whole: the same with all of its work (`every_step`).
-        by: as for `windows`.
-        work_of: reads the device events of some ranks, by rank and span.
+        all_steps: its ranks with everything (`every_step`).
+        work_of: reads the device events of some ranks.
     """
     everything = scope.steps is None and not scope.part
     for ranks in rank_batches(scope):
@@ -74,12 +65,8 @@ def devices_in_windows(
 
 
 def device_windows(scope: Scope, all_steps: Scope, *, each_step: bool) -> Iterator[DeviceWindows]:
-    """The devices of a scope with the windows that `device-time` uses.
-
-    Args:
-        whole: its ranks with everything (`every_step`).
-        each_step: whether each step is a window; otherwise the requested ones, or all of the device's activity.
-    """
+    """The devices of a scope with the windows of `device-time`: each step, or the requested windows, or all of their
+    activity."""
     for ranks in rank_batches(scope):
         device = device_work(all_steps, ranks)
         requested = steps_of(scope, ranks) if each_step else requested_windows(scope, all_steps, device, ranks)
@@ -97,14 +84,11 @@ def device_windows(scope: Scope, all_steps: Scope, *, each_step: bool) -> Iterat
 def windows(
     by: str, steps: Columns, recorded: tuple[int, int] | None, *, all_steps: bool
 ) -> tuple[list[int | None], Array, Array]:
-    """Numbers (of steps, None for other windows), starts and ends of the windows.
+    """Numbers of steps (None for others), starts and ends of the windows.
 
     Args:
-        by: `step` for a window for each step, `time` for pieces of time; anything else for the chosen steps
-            or, if all are, those that count.
-        steps: the chosen steps, as `steps_of` returns them.
-        recorded: first start and last end of the recording, if pieces of time are to fill it.
-        all_steps: whether no steps were chosen.
+        by: `step` for each step, `time` for pieces of time, else the chosen steps, or, if all are, those that count.
+        recorded: first start and last end of the recording, if pieces of time fill it.
     """
     if by == "time":
         of_steps = int(steps["start_ns"].min()), int(steps["end_ns"].max())
@@ -124,9 +108,7 @@ def counted_windows(steps: Columns) -> tuple[Array, Array]:
 
 
 def buckets(start: int, end: int) -> tuple[Array, Array]:
-    """Starts and ends of equal pieces of time, a power of ten µs long, at most 100 of them.
-
-    The last piece is the remainder, so that the pieces add up to the total.
+    """Starts and ends of equal pieces of time, a power of ten µs long, at most 100; the last is the remainder.
 
     >>> [edge.tolist() for edge in buckets(0, 2_700)]
     [[0, 1000], [1000, 2700]]

@@ -1,9 +1,5 @@
-"""Builds the dependency graph of a job's host threads, streams, waits and collectives.
-
-`events` reads a recording, `host` and `device` find the order in which its threads and streams ran and what they waited
-for, `graph` joins the recordings of all ranks and finds the critical path, `parts` names what lies on it, and `change`
-runs the graph again with other durations; `paths` is shared by several questions.
-"""
+"""Dependency graph of a job's host threads, streams, waits and collectives: its critical path, and replays with
+changes."""
 
 from stepscope.formats.evidence import Evidence
 

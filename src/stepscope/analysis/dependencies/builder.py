@@ -69,14 +69,7 @@ class GraphBuilder:
     size: int = 0
 
     def nodes(self, kind: int, recording: int, times: Array, places: Array, durations: Array | int = 0) -> Array:
-        """Adds nodes and returns their numbers.
-
-        Args:
-            recording: the number of the recording.
-            times: when they were (ns).
-            places: the thread of a moment of the host; else the row of the recording's work.
-            durations: of work that starts there (ns).
-        """
+        """Adds nodes; `places` is a host moment's thread, else a row of the recording's work. Returns their numbers."""
         count = len(times)
         self.times.append(np.asarray(times, np.int64))
         self.places.append(np.asarray(places, np.int64))
@@ -87,8 +80,8 @@ class GraphBuilder:
         return np.arange(self.size - count, self.size)
 
     def edges(self, why: int, sources: Array, targets: Array, lags: Array | int, *, over: bool = False) -> None:
-        """Adds edges: a target is at least `lags` after its source, or, with `over`, after the end of the work that
-        starts there."""
+        """Adds edges: a target is at least `lags` after its source, or, with `over`, after the end of the source's
+        work."""
         count = len(sources)
         self.sources.append(np.asarray(sources, np.int64))
         self.targets.append(np.asarray(targets, np.int64))

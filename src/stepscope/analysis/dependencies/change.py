@@ -1,4 +1,4 @@
-"""Runs a graph again with other durations: what a change would have saved."""
+"""Replays a graph with other durations: what a change would have saved."""
 
 from __future__ import annotations
 
@@ -32,22 +32,20 @@ class Change:
     without: tuple[str, ...] = ()
 
     def __add__(self, other: Change) -> Change:
-        """Combines two changes."""
         return Change(self.faster + other.faster, self.without + other.without)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a change would have saved (ns, of all steps together).
+    """Savings of a change (ns, all steps together).
 
     Args:
-        saved: of the steps' time, the mean over the remaining ranks. The step before changes too, so that the first one
-            starts as in a job that always ran this way. None if transfers change and it is unknown how much of them was
-            a wait for a rank that was not recorded or not matched.
-        at_least: a lower bound: waits without a recorded reason end when they did, and of an unmatched collective
-            no more was transfer than the fastest one of its name took.
-        at_most: an upper bound: everything that becomes shorter, step by step on the rank with most, as if none of it
-            was hidden; no more than the remaining sequential work of one thread or stream allows. None if unbounded.
+        saved: mean over the remaining ranks; the step before changes too, as in a job that always ran this way. None if
+            transfers change and part of them may be a wait for a rank that was not recorded or not matched.
+        low: lower bound: unexplained waits end when they did, and an unmatched collective transfers no longer than the
+            fastest of its name.
+        high: upper bound: everything that becomes shorter, per step on the rank with most of it, as if nothing
+            overlapped; at most what the longest thread or stream leaves. None if unbounded.
     """
 
     saved: int | None
@@ -57,7 +55,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Times:
-    """Durations and lags after a change; the `certain` ones without assumptions."""
+    """Durations and lags after a change; the `certain` ones hold without assumptions."""
 
     duration: Array
     lag: Array
@@ -75,13 +73,7 @@ class _Times:
 
 
 class WhatIf:
-    """Computes how long a graph's steps would take with changes.
-
-    Args:
-        scope: the ranks of the graph with all their events.
-        graph: the graph.
-        asked: the scope for stragglers, if different.
-    """
+    """Replays a graph's steps with changes; `straggler_scope` is where stragglers are looked for, if not in `scope`."""
 
     def __init__(self, scope: Scope, graph: Graph, straggler_scope: Scope | None = None) -> None:
         self.scope, self.graph = scope, graph
@@ -132,15 +124,8 @@ class WhatIf:
         return any(len(getattr(events, column)["thread"]) for events in recordings)
 
     def run(self, duration: Array, lag: Array, dropped: Array | None = None, *, external: bool = False) -> Array:
-        """Computes when each moment would be (ns).
-
-        Args:
-            duration: of the work that starts at each moment.
-            lag: of each edge.
-            dropped: edges that no longer hold.
-            external: a moment that came 30 µs or more later than explained waited for something outside: it comes no
-                earlier than it did.
-        """
+        """Computes when each moment would be (ns); with `external`, moments that were 30 µs or more later than
+        explained come no earlier than recorded."""
         if external not in self._plans:
             self._plans[external] = Plan.of(self.graph, self.external_waits & external)
         return self._plans[external].run(duration, lag, dropped)
@@ -153,8 +138,7 @@ class WhatIf:
         return None if late is None else of_rank.get(late.ranks[0])
 
     def _takes(self, moved: Array, duration: Array) -> Array:
-        """The time of each rank's steps: until they are done, since the step before was done or, for the first ones,
-        since their start."""
+        """Each rank's time for the steps: from the end of the step before (or their start) until they are done."""
         graph = self.graph
         began = np.array(graph.window.began or [graph.window.start] * len(graph.recordings), np.int64)
         done = []
@@ -192,8 +176,7 @@ class WhatIf:
         return times
 
     def _work(self) -> tuple[Array, Array, Array]:
-        """The nodes of device work in the stretch, the edges of matched collectives that end there, and whether
-        each node communicates."""
+        """Nodes of device work in the window, edges of matched collectives that end there, and which nodes communicate."""
         graph = self.graph
         work = self.after[(graph.kind[self.after] == NodeKind.WORK)]
         talks = np.zeros(len(graph.time), bool)
@@ -237,7 +220,7 @@ class WhatIf:
         return self._names[number]
 
     def _faster(self, times: _Times, chosen: Array, factor: float) -> None:
-        """Multiplies the duration of chosen work; of matched collectives, that of the transfer."""
+        """Scales the duration of chosen work; of matched collectives, that of the transfer."""
         graph = self.graph
         work, transfers, talks = self._work()
         work = work[chosen[work]]
@@ -273,8 +256,7 @@ class WhatIf:
         self._shorten_unmatched(times, work[talks[work]], 0.0)
 
     def _shorten_unmatched(self, times: _Times, unmatched: Array, factor: float) -> None:
-        """Shortens unmatched collectives. How much of each was transfer and how much waiting is unknown: at least the
-        duration of the fastest alike one was transfer."""
+        """Shortens unmatched collectives: at least the duration of the fastest of the same name was transfer."""
         graph = self.graph
         unmatched = unmatched[graph.duration[unmatched] > 0]
         times.guessed |= bool(len(unmatched))
@@ -319,7 +301,7 @@ class WhatIf:
                     lag[rows] = np.minimum(lag[rows], passed - less)
 
     def _in_a_row(self, times: _Times) -> Array:
-        """The longest time that one thread or stream of each rank still needs for its work in the steps."""
+        """The longest sequential work of one thread or stream of each rank that remains in the steps."""
         graph = self.graph
         inside = graph.time >= graph.window.start
         longest = np.zeros(len(graph.recordings), np.int64)
@@ -378,8 +360,8 @@ class WhatIf:
         return int(less.reshape(ranks, steps).max(axis=0).sum()) if steps and ranks else 0
 
     def _may_wait_for(self, away: int) -> list[tuple[Array, Array]]:
-        """When each recording's rank waited for another, or may have: start and end of each time (ns). An unmatched
-        collective, or one whose last rank is unknown because of the clocks, may have been a wait completely."""
+        """Start and end (ns) of each recording's certain and possible waits for a rank: all of an unmatched collective
+        may be a wait."""
         graph = self.graph
         arrivals = np.flatnonzero(graph.why == EdgeKind.ARRIVAL)
         late = arrivals[graph.recording[graph.source[arrivals]] == away]
@@ -407,8 +389,8 @@ class WhatIf:
         return waits
 
     def _freed(self, times: _Times) -> tuple[Array, Array]:
-        """Durations and lags without possible waits for the removed rank: pauses of threads and unexplained delays,
-        while a collective of the same rank may have waited for it."""
+        """Durations and lags without possible waits for the removed rank: pauses and unexplained delays during a
+        collective."""
         graph = self.graph
         duration, lag = times.duration.copy(), times.lag.copy()
         work, _, talks = self._work()

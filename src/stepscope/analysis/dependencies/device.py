@@ -49,9 +49,9 @@ class Waits:
     Args:
         returned: pairs of a call and the work whose end let it return.
         queued: pairs of a call and the work whose start let it return.
-        held: pairs of work and the other work whose end let it start.
-        own: of each call, its duration without waiting (ns); -1 for all of its time.
-        recorded: whether the recording has the streams' waits (`cuda_sync`), or there were none.
+        event_waits: pairs of work and the work on another stream whose end let it start.
+        busy_ns: each call's duration without waiting; -1 for all of it.
+        recorded: whether stream waits were recorded (`cuda_sync`), or there were none.
     """
 
     returned: Pairs
@@ -176,8 +176,8 @@ def _within_their_calls(events: Events) -> Array:
 
 
 def waited_copies(events: Events) -> Array:
-    """Rows of `work`: copies from the device that their calls waited for. Into pageable memory, a call returns when
-    all is copied (CUDA runtime API, API synchronization behavior); the recorded times must confirm it."""
+    """Rows of copies from the device into pageable memory, whose calls return when all is copied (CUDA runtime API, API
+    synchronization behavior), if the recorded times confirm it."""
     rows = _within_their_calls(events)
     copies: Array = rows[events.work["direction"][rows] == FROM_DEVICE]
     return copies
@@ -223,8 +223,7 @@ def _queue(events: Events, streams: _Streams, busy_ns: Array) -> Pairs:
 
 
 def _event_waits(events: Events, streams: _Streams) -> Pairs:
-    """Pairs of work and the work of another stream that it waits for: by recorded waits, else by the order of torch's
-    calls: the thread's next launch is on the waiting stream, which waits for its last launch on another stream."""
+    """Pairs of work and the work of another stream that it waits for: recorded, else from the order of torch's calls."""
     calls, work, waits = events.calls, events.work, events.waits
     start, end = work["start_ns"], work["end_ns"]
     pairs: list[tuple[int, int]] = []
@@ -283,15 +282,8 @@ def _guessed(events: Events, streams: _Streams, guessed: Array) -> list[tuple[in
 def add_streams(
     builder: GraphBuilder, events: Events, waits: Waits, threads: Threads, work: Array, leaving: Array
 ) -> None:
-    """Adds the dependencies of device work and of the calls that wait for it.
-
-    Args:
-        events: the events of a recording.
-        threads: the nodes of its threads.
-        work: the node at which each piece of work starts.
-        leaving: the node at which it ends if it is a matched collective; -1 for others, which end after their
-            duration.
-    """
+    """Adds the dependencies of device work and of the calls that wait for it; `leaving` is the node at which a matched
+    collective ends, -1 for other work."""
     rows, calls = events.work, events.calls
     start, end = rows["start_ns"], rows["end_ns"]
     stream = np.stack([rows["device"], rows["stream"]], axis=1)
@@ -358,15 +350,8 @@ def _busy_until(rows: Columns) -> Array:
 
 
 def _usual_latency(events: Events, linked: Array, idle: Array) -> Array:
-    """Time from the start of each launch to the start of its work if the device was idle; otherwise the usual one of
-    such launches, and at most the longest that any needed; with few samples, at most the time after the call that a
-    device needs. Copies and graphs take longer than kernels, and copies to the device longer than those from it.
-
-    Args:
-        events: the events of a recording.
-        linked: the work whose launch is known.
-        idle: whether the device was idle when it was launched.
-    """
+    """Usual time from a launch to the start of its work on an idle device, by kind of call and copy direction; with few
+    samples, at most what a device needs after the call."""
     calls, call = events.calls, events.work["call"][linked]
     delay = events.work["start_ns"][linked] - calls["start_ns"][call]
     long = calls["end_ns"][call] - calls["start_ns"][call]

@@ -1,4 +1,4 @@
-"""Reads a stretch of a recording as arrays: device work, the calls that launch it or wait for it, and their threads."""
+"""Reads a window of a recording as arrays: device work, the calls that launch it or wait for it, and their threads."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from stepscope.link.intervals import Intervals
 from stepscope.query.scope import Scope
 
 LAUNCH, GRAPH, COPY, RECORD, STREAM_WAIT, WAIT_EVENT, WAIT_STREAM, WAIT_DEVICE = range(8)
-"""What a call does: launches a kernel or fill, or a graph; copies; records an event; makes a stream wait for one; waits
-itself for an event, a stream or the device."""
+"""What a call does: launches a kernel, fill or graph; copies; records an event; makes a stream wait; waits itself."""
 
 FROM_DEVICE = 2
 """The direction of a copy from the device to the host."""
@@ -94,20 +93,19 @@ _STEPS = f"""
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """The recorded events of a rank in a stretch of time.
+    """The recorded events of a rank in a window of time.
 
     Args:
-        rank, span: the recording.
-        work: kernels, copies and fills by stream and start: `id`, `device`, `stream`, `start_ns`, `end_ns`,
-            `step`, `communicates`, `moves`, `direction` (of a copy: 1 to the device, FROM_DEVICE, else 0),
-            `pageable`, `launch_id`, and `call`, the index of the call that launched it (-1).
-        calls: `id`, `thread`, `start_ns`, `end_ns`, `correlation`, `does`, `asynchronous`, in order of start.
+        work: kernels, copies and fills by stream and start: `id`, `device`, `stream`, `start_ns`, `end_ns`, `step`,
+            `communicates`, `moves`, `direction` (of a copy: 1 to the device, FROM_DEVICE, else 0), `pageable`,
+            `launch_id`, and `call`, the row of the launching call (-1).
+        calls: by start: `id`, `thread`, `start_ns`, `end_ns`, `correlation`, `does`, `asynchronous`.
         waits: recorded waits: `role`, `device`, `stream`, `wait_on_stream`, `wait_on_correlation`, `correlation`.
-        exchanges: collectives that run on the host (gloo, MPI): `id`, `thread`, `start_ns`, `end_ns`.
+        exchanges: collectives of the host (gloo, MPI): `id`, `thread`, `start_ns`, `end_ns`.
         busy: when each thread was in an operator or a runtime call.
         loader: waits for a batch: `thread`, `start_ns`, `end_ns`, `waits` (nothing else ran in it).
-        main: the thread of the training loop; None without host events.
-        resolution: the resolution of its times (ns).
+        main: thread of the training loop; None without host events.
+        resolution: of recorded times (ns).
         steps: `step`, `start_ns`, `end_ns`, `host_start_ns`, `host_end_ns`, and the `thread` on which it ended.
     """
 

@@ -22,29 +22,24 @@ MAX_ROUNDS = 100
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Moments and their dependencies, ordered so that every moment follows those it depends on.
+    """Moments and their dependencies, in topological order.
 
     Args:
-        stretch: the examined time, and its steps.
-        recordings: the events of each rank.
-        time: when each moment was (ns).
-        duration: duration of the device work that starts there (ns).
-        kind: HOST, ...
+        kind: NodeKind of each moment.
         recording: index in `recordings`.
-        place: thread of a moment of the host; of a meeting, 1 if a rank of it was not recorded and may have come last;
-            else row of the recording's work.
-        first: of each moment, the index of its first edge; one more for the end.
-        source: of each edge, the moment before.
-        target: and the moment after.
-        lag: and the minimum delay between them (ns), besides the duration of the source if `over`.
-        over: whether the target waits for the end of the work that starts at the source.
-        why: THREAD, ...
-        slack: by how much each moment was later than its dependencies explain (ns); NEVER for one without edges.
-        begins: the moments at which the step before was done; none if there is none.
-        ends: the moments at which the requested steps were done on any rank: the ends of their threads and work.
-        waits_recorded: whether the recording has the streams' waits, rank by rank.
-        matched, unmatched: the number of collectives matched over the ranks of the graph, and of the others.
-        contradicting: edges against the order of time, which were left out.
+        place: thread of a host moment; of a last arrival, 1 if an unrecorded rank may have come last; else row of the
+            work.
+        duration: of the device work that starts there (ns).
+        first: each moment's first edge; one more for the end.
+        source, target: moments of each edge.
+        lag: minimum delay between them (ns), after the end of the source's work if `over`.
+        edge_kind: EdgeKind of each edge.
+        slack: how much later each moment was than its dependencies explain (ns); its time for one without edges.
+        previous_ends: the moments at which the step before was done.
+        ends: the moments at which the window's steps were done on any rank.
+        waits_recorded: whether stream waits were recorded, by rank.
+        matched, unmatched: numbers of collectives that were matched across the graph's ranks, and of the others.
+        contradicting: edges against the order of time, which were dropped.
     """
 
     window: StepWindow
@@ -105,7 +100,7 @@ _MATCHED = f"""
 
 
 def build(scope: Scope, window: StepWindow) -> Graph:
-    """Builds the graph of the ranks in a stretch of time, with all their events of that time."""
+    """Builds the graph of the ranks in a window, with all their events of that time."""
     builder = GraphBuilder()
     bounds = {"span": window.span, "since": window.since, "until": window.until}
     matched = scope.numpy(_MATCHED, bounds)
@@ -166,8 +161,7 @@ def build(scope: Scope, window: StepWindow) -> Graph:
 
 
 def _members(matched: Columns, rank: int, rows: Columns, *, on_host: bool) -> Columns:
-    """The matched collectives of a rank, of the device or of the host, that run until the last rank has arrived, with
-    their rows among its own."""
+    """A rank's matched collectives, of the device or the host, that run until the last rank arrives, with their rows."""
     chosen = (matched["rank"] == rank) & (matched["on_host"] == on_host)
     local = {name: values[chosen] for name, values in matched.items()}
     row = places(rows["id"], local["id"])
@@ -189,8 +183,7 @@ def _add_work(builder: GraphBuilder, number: int, events: Events, member: Column
 
 
 def _add_meetings(builder: GraphBuilder, members: list[Columns]) -> None:
-    """Adds the meetings of each collective's ranks. If a rank's clock is not precise enough to show that another
-    arrived later, the rank depends only on itself."""
+    """Adds each collective's last arrival; a rank whose clock cannot show a later one depends only on itself."""
     if not members:
         return
     all_of = {name: np.concatenate([member[name] for member in members]) for name in members[0]}
@@ -218,14 +211,7 @@ def assembled(
     matched: int = 0,
     unmatched: int = 0,
 ) -> Graph:
-    """Assembles the graph from nodes and edges. Edges that lead back in time are left out and counted.
-
-    Args:
-        stretch: the examined time.
-        ends: the nodes at which it is done.
-        begins: the nodes at which the step before was done.
-        recordings, waits_recorded, matched, unmatched: as in `Graph`.
-    """
+    """Assembles the graph, dropping and counting edges that lead back in time. See `Graph` for the arguments."""
 
     def joined(columns: list[Array], dtype: type) -> Array:
         return np.concatenate(columns) if columns else np.zeros(0, dtype)
@@ -264,8 +250,7 @@ def assembled(
 
 
 def _order(time: Array, source: Array, target: Array) -> tuple[Array, Array]:
-    """An order in which targets follow their sources, and which edges it respects: all except those of a cycle of
-    simultaneous moments."""
+    """A topological order, and which edges it respects: all but those in cycles of simultaneous moments."""
     level = np.zeros(len(time), np.int64)
     level_edges = np.flatnonzero(time[source] == time[target])
     a, b = source[level_edges], target[level_edges]

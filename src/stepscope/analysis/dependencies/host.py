@@ -22,13 +22,8 @@ WAITED_NS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """The nodes of a recording's threads.
-
-    Args:
-        start, end: of each call.
-        meets, leaves: when a rank arrives at each collective of the host, and when it has done its part.
-        finish: of each step, where its host part ended.
-    """
+    """Nodes of a recording's threads: `start`, `end` of calls; where the rank `meets` and `leaves` host collectives;
+    each step's `finish`."""
 
     start: Array
     end: Array
@@ -39,8 +34,7 @@ class Threads:
 
 @dataclass(slots=True)
 class _Points:
-    """Moments of threads. `active_ns` is the time that leads to one from the previous moment of its thread, if the thread
-    waited during a part of it; -1 for all of it."""
+    """Moments of threads; `active_ns` is the unwaited time since the thread's previous moment, -1 for all of it."""
 
     builder: GraphBuilder
     recording: int
@@ -64,14 +58,8 @@ class _Points:
 def add_threads(
     builder: GraphBuilder, recording: int, events: Events, call_ns: Array, exchange_ns: Array, since: int
 ) -> Threads:
-    """Adds the moments at which threads meet others or the device, and the order within each thread.
-
-    Args:
-        recording: the number of the recording.
-        own: of each call, its duration without waiting (ns); -1 for all of its time.
-        alone: the same of each collective of the host.
-        since: start of the examined stretch of time (ns).
-    """
+    """Adds the moments at which threads meet others or the device, in program order; `call_ns` and `exchange_ns` are
+    durations without waiting (-1: all), `since` the window's start."""
     points = _Points(builder, recording, [], [], [], [], [])
     calls, loader = events.calls, events.loader
     main = -1 if events.main is None else events.main
@@ -107,8 +95,7 @@ def fetch_ns(start: Array, end: Array) -> int:
 
 
 def _add_loader(builder: GraphBuilder, points: _Points, thread: Array, start: Array, end: Array, waits: Array) -> None:
-    """Adds waits for a batch. If the loop waited for two in a row, the loader worked all the time between them: it sets
-    the pace, and a faster step would wait longer."""
+    """Adds waits for batches. After two waits in a row the loader sets the pace: a faster step would wait longer."""
     if not len(start):
         return
     fetch = fetch_ns(start, end)
@@ -122,8 +109,8 @@ def _add_loader(builder: GraphBuilder, points: _Points, thread: Array, start: Ar
 
 
 def _add_hand_overs(builder: GraphBuilder, points: _Points, busy: dict[int, Intervals]) -> None:
-    """Adds hand-overs: a thread that pauses while another works waits for it, and woke it: autograd's threads work
-    while the main one waits. The other one must spend half of the pause in operators or calls that started in it."""
+    """Adds wake-ups: a thread that pauses while another works for at least half of the pause waited for it (autograd's
+    threads)."""
     waiting: dict[tuple[int, int], int] = {}
     wakes: set[tuple[int, int, int, int]] = set()
     for thread, mine in busy.items():
@@ -169,10 +156,10 @@ def _add_hand_overs(builder: GraphBuilder, points: _Points, busy: dict[int, Inte
 
 
 def _add_waits(builder: GraphBuilder, points: _Points, events: Events, meets: Array, leaves: Array) -> None:
-    """Adds waits for collectives of the host. These run on a thread of the library, while the calling thread continues
-    until it needs the result: a thread that paused until a collective had ended, for at least half of the pause,
-    waited for the last such one. A collective was launched by what the training loop's thread did when it started, or
-    had done before it paused: one behind another on its thread may start while the loop already waits.
+    """Adds waits for collectives of the host, which run on a thread of the library.
+
+    A thread that paused until a collective had ended, for half of the pause or more, waited for the last such one. A
+    collective was launched by what the training loop did when it started, or had done before it paused.
     """
     exchanges = events.exchanges
     if not len(meets):
@@ -206,8 +193,7 @@ def _add_waits(builder: GraphBuilder, points: _Points, events: Events, meets: Ar
 
 
 def _start_threads(builder: GraphBuilder, thread: Array, time: Array, node: Array, main: int) -> None:
-    """The start of another thread is not recorded: the last moment of the training loop before the thread's first one
-    stands for it."""
+    """Lets another thread start after the training loop's last moment before it: its real start is not recorded."""
     first = np.flatnonzero(run_starts(thread))
     first = first[thread[first] != main]
     mine = np.flatnonzero(thread == main)

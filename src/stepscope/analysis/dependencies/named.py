@@ -41,11 +41,8 @@ _OF_WORK = """
 
 
 def named_pieces(scope: Scope, graph: Graph) -> pa.Table:
-    """A row for each piece of a graph's path, in order of time; pieces are cut where a step ends.
-
-    Columns: `span`, `rank` (NULL if unknown), `step` (NULL between steps), `start_ns`, `dur_ns`, `kind`,
-    `class` (of computation), `name`, `operator`, `module`.
-    """
+    """A row for each piece of a graph's path by time, cut at step ends, with the columns of `PIECES`; `rank` is NULL if
+    unknown, `step` between steps."""
     pieces = _cut(pieces_of(scope, graph), graph)
     window = graph.window
     step = np.searchsorted(np.array(window.ends), pieces.start, side="right")

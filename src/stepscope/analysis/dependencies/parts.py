@@ -1,4 +1,4 @@
-"""Names what lies on a path: every moment is one piece of work, of a wait, or unrecorded."""
+"""Names what lies on a path: each moment is work, a wait, or unrecorded."""
 
 from __future__ import annotations
 
@@ -43,14 +43,12 @@ _OF_STREAM = (EdgeKind.STREAM, EdgeKind.EVENT_WAIT, EdgeKind.INFERRED_WAIT)
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """The pieces of a path, in order of time; they touch, and fill the stretch.
+    """The pieces of a path, in order; they fill the window.
 
     Args:
-        start, end: of each (ns).
         kind: index in `KINDS`.
         recording: index in the graph's recordings; -1 if no rank is known.
-        host: id of the host event that was under way; -1 for none.
-        work: id of the device event that ran; -1 for none.
+        host, work: ids of the running host and device event; -1 for none.
         thread: thread of the host; -1 for others.
     """
 
@@ -64,16 +62,12 @@ class Pieces:
 
     @property
     def length(self) -> Array:
-        """ns."""
+        """Durations (ns)."""
         return self.end - self.start
 
 
 def pieces_of(scope: Scope, graph: Graph) -> Pieces:
-    """Finds what lies on the path that decided when a stretch was done.
-
-    Args:
-        scope: the ranks of the graph with all their events.
-    """
+    """Finds what lies on the critical path; `scope` has all events of the graph's ranks."""
     start, end, kind, recording, place = _raw(graph)
     start, end = (np.clip(edge, graph.window.start, graph.window.end) for edge in (start, end))
     full = start < end
@@ -118,9 +112,8 @@ _THREAD, _OF_KERNEL, _ON_HOST, _AMBIGUOUS_ON_HOST = -1, -2, -3, -4
 
 
 def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
-    """Start, end, kind, recording and place of the pieces of a path; of those of a thread the kind is -1 and the place
-    the thread, of a collective of the host it is -3 and the id of its event (-4 where it may have been a wait for a rank that
-    was not recorded), of others the place is a row of the recording's work."""
+    """Start, end, kind, recording and place of the pieces: the place is a thread (kind _THREAD), a host event's id
+    (_ON_HOST, or _AMBIGUOUS_ON_HOST if part may be a wait for an unrecorded rank), else a row of the work."""
     path, window = graph.path(), graph.window
     source, target, why = graph.source[path], graph.target[path], graph.why[path]
     started, finish = graph.time[source], graph.time[target]
@@ -174,7 +167,7 @@ def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
 
 
 def _lacking(graph: Graph) -> Array:
-    """Which moments end a collective that lacks a rank, which may have come last: transfer and waiting are not told apart."""
+    """Moments that end a collective without one of its ranks, which may have come last."""
     ambiguous = np.zeros(len(graph.time), bool)
     edges = np.flatnonzero(graph.why == EdgeKind.TRANSFER)
     ambiguous[graph.target[edges]] = graph.place[graph.source[edges]] > 0
@@ -224,11 +217,8 @@ _WAITED = """
 def _of_work(
     scope: Scope, events: Events, number: int, start: Array, end: Array, kind: Array, place: Array
 ) -> list[Columns]:
-    """Pieces of device work of one rank, and of the delays before them.
-
-    If no other rank of the graph shows when a communication kernel waited, the time is taken from
-    the tables, if known.
-    """
+    """Pieces of a rank's device work and the delays before it; waits that the graph does not show come from
+    `collective`."""
     work = events.work
     ids = work["id"][place]
     runs = kind == _OF_KERNEL

@@ -36,11 +36,7 @@ def paths_of(scope: Scope) -> list[pa.Table]:
 
 
 def lacks(graphs: Sequence[Graph], unmatched: str) -> str:
-    """Says what the recordings lack, and what follows from it.
-
-    Args:
-        unmatched: what follows if collectives were not matched across ranks.
-    """
+    """Says what the recordings lack, and what follows from it; `unmatched` says so for unmatched collectives."""
     notes = []
     lone = sum(graph.unmatched for graph in graphs)
     if lone:

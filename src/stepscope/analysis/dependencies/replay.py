@@ -1,8 +1,7 @@
-"""Runs a graph again: computes each moment with other durations and lags.
+"""Replays a graph with other durations and lags.
 
-A moment with one dependency follows it at the lag of the edge, so only the others are computed one by one.
-Consecutive moments that depend only on the previous one form a *path*: its first moment, the *head*, decides, and the
-rest is a running sum. For each head, at most two edges are compared at a time.
+A moment with one dependency follows it at the edge's lag, so only the others are computed one by one. Moments that
+depend only on the previous one form a *path*: its first moment, the *head*, decides, and the rest is a running sum.
 """
 
 from __future__ import annotations
@@ -21,19 +20,18 @@ _DROPPABLE = (EdgeKind.ARRIVAL, EdgeKind.LOADER)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The order in which a graph is run again, independent of durations.
+    """The order of a replay, independent of durations.
 
     Args:
-        graph: the graph.
-        fixed: moments that do not move: before the stretch, or without edges.
-        edge: of each other moment in a path, the edge that leads to it; -1 for a head.
+        fixed: moments that do not move: before the window, or without edges.
+        edge: the edge to each moment within a path; -1 for a head.
         order: all moments, path by path.
-        start: of each in that order, the position of its head.
-        at: of each moment, the index of its head's value among the values; 0 for fixed ones.
-        first, second: the two values from which each value is computed.
-        of_first, of_second: the edges that lead from these; -1 for the value before, -2 for the recorded time.
+        start: position of each one's head in that order.
+        at: index of the value of each moment's head; 0 for fixed ones.
+        first, second: the two values that each value is the later of.
+        of_first, of_second: the edges from these; -1 for the value before, -2 for the recorded time.
         moment: the moment of each value.
-        last: whether it is the final one of its moment.
+        last: whether a value is the final one of its moment.
     """
 
     graph: Graph
@@ -51,12 +49,7 @@ class Plan:
 
     @classmethod
     def of(cls, graph: Graph, pinned: Array) -> Plan:
-        """Makes the plan of a graph.
-
-        Args:
-            graph: the graph.
-            held: moments that come no earlier than recorded.
-        """
+        """Plans a graph's replay; `pinned` moments come no earlier than recorded."""
         count = len(graph.time)
         edges = np.diff(graph.first)
         fixed = (graph.time < graph.window.since) | (edges == 0)
@@ -107,13 +100,7 @@ class Plan:
         )  # fmt: skip
 
     def run(self, duration: Array, lag: Array, dropped: Array | None = None) -> Array:
-        """Computes when each moment would be (ns).
-
-        Args:
-            duration: of the work that starts at each moment.
-            lag: of each edge.
-            dropped: edges that no longer hold.
-        """
+        """Computes when each moment would be (ns), without `dropped` edges."""
         graph = self.graph
         weight = lag + np.where(graph.over, duration[graph.source], 0)
         if dropped is not None:

@@ -1,4 +1,4 @@
-"""The stretch of time through which a path is followed: the steps that count, on all ranks together."""
+"""The time in which a path is followed: the steps that count, on all ranks together."""
 
 from __future__ import annotations
 
@@ -13,19 +13,15 @@ MAX_WORK = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class StepWindow:
-    """Consecutive steps.
+    """Consecutive steps of a recording (`span`).
 
     Args:
-        span: the recording of the ranks.
-        ranks: the ranks.
-        steps: their numbers.
-        start: when the first of them started on any rank (ns).
-        end: when the last one was done on all (ns).
-        ends: when each was done on all ranks (ns).
+        start, end: from the first start on any rank until all are done (ns).
+        starts, ends: of each step, over all ranks (ns).
         since, until: the time whose events affect them: from the step before on (ns).
-        before: the step before them, whose events are examined too; None if they are the first.
-        left_out: steps that count but are left out because there are too many events.
-        began: when each rank started the first of them (ns); empty for `start`.
+        before: the step before them; None if they are the first.
+        left_out: counted steps that are left out because there are too many events.
+        began: when each rank started the first step (ns); empty for `start`.
     """
 
     span: int
@@ -52,12 +48,8 @@ _STEPS = """
 
 
 def step_windows(scope: Scope, all_steps: Scope) -> list[StepWindow]:
-    """The requested steps, or those that count, of each recording that has any; on all of its ranks, because results
-    are divided by the number of steps.
-
-    Args:
-        whole: its ranks with all steps (`every_step`).
-    """
+    """The requested steps, or those that count, of each recording, on all of its ranks; `all_steps` has these with all
+    steps."""
     chosen = counted_steps()
     if scope.steps is not None:
         numbers = ", ".join(map(str, scope.steps)) or "NULL"

@@ -1,12 +1,12 @@
 """Statistics of measured events, per rank and over ranks, in one query for all questions.
 
-If a recorder measured more than it kept, it writes the average of all beside what it kept; medians and percentiles
-then describe only what was kept. Complete iterations are those in which nothing was measured, if there are any:
-measuring costs a little, and they show the job without it. The mean iteration covers all iterations, by the total time
-that each timed one stands for (`phase_times.TOGETHER`); if phases were recorded too, it is their mean step.
+If a recorder measured more than it stored, its average covers all, and medians and percentiles only what was stored.
+Complete iterations are those in which nothing was measured, if any: measuring costs a little. The mean iteration covers
+all iterations by the total time that each timed one represents (`phase_times.TOGETHER`); with phases, it is their mean
+step.
 
-Neighbouring events are measured in different iterations, so with few measurements the medians of their starts may
-contradict their order. Drawings correct that themselves: otherwise a single slow iteration would move all later events.
+Neighbouring events are measured in different iterations, so medians of their starts may contradict their order.
+Drawings correct that: otherwise one slow iteration would move all later events.
 """
 
 from __future__ import annotations
@@ -90,6 +90,5 @@ MEASURED = f"""
         FROM described
     )
 """
-"""Subqueries, the last of which, `measured`, has a row per rank, span, device, stream, label and
-occurrence, and one per rank and span for complete iterations; `name` is the label, with the occurrence if there
-are several."""
+"""Subqueries; the last, `measured`, has a row per rank, span, device, stream, label and occurrence, and one per rank
+and span for complete iterations. `name` is the label, with the occurrence if there are several."""

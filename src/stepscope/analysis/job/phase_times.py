@@ -16,12 +16,10 @@ WINDOWS = 20
 """Windows of a run that `--by window` shows for each rank."""
 
 TOGETHER = "coalesce(stands_for_ns, dur_ns * stands_for)"
-"""SQL: the total time of the steps that a row of `phase_step` stands for. It weights every mean step that is shown:
-of a run, of some of its steps, of a rank, and over seconds."""
+"""SQL: total time of the steps that a row of `phase_step` represents; the weight of every mean step."""
 
 OTHER_STEPS = "other steps"
-"""By how much the mean of all steps exceeds that of the timed ones, whose phases are known: rare long steps that
-were not timed."""
+"""Time by which the mean of all steps exceeds that of the timed ones: rare long steps were not timed."""
 
 _OF_ASKED_STEPS = f"""
     SELECT * FROM phase WHERE false UNION ALL BY NAME
@@ -65,15 +63,17 @@ _LONGER = f"""
         WHERE times.phase <> 'step' AND timed_ns > all_ns
     )
 """
-"""SQL: corrects phases if the timed steps are longer than all on average (a rare long one stands for others, or timing
-slows them): by as much as each phase changes with the step's length. It is the regression estimator of
-W. G. Cochran, "Sampling Techniques", chapter 7, with negative results set to 0: they add up to the mean step."""
+"""SQL: corrects phases if timed steps are longer than all on average (a rare long one represents others, or timing
+slows them), by as much as each phase changes with the step's length: the regression estimator of W. G. Cochran,
+"Sampling Techniques", chapter 7. Negative results become 0; phases add up to the mean step."""
 
 
 def times_of(scope: Scope) -> str:
-    """Rows like those of the table `phase`, of all counted steps or of the kept ones asked for: the one place that computes a
-    run's mean step. The phases of a recording and its `OTHER_STEPS` add up to it, and none is below nothing. Where one
-    recording has `OTHER_STEPS` all have, so that means over ranks add up, too.
+    """SQL: rows like those of `phase`, of all counted steps or the requested ones; the one place that computes a run's
+    mean step.
+
+    Phases and `OTHER_STEPS` add up to it, and none is negative. If one recording has `OTHER_STEPS`, all have, so that
+    means over ranks add up.
     """
     return f"""
         WITH times AS ({"SELECT * FROM phase" if scope.steps is None else _OF_ASKED_STEPS}), {_LONGER}
@@ -109,12 +109,8 @@ def _mean_of(phase: str, together: str = "dur_ns * stands_for") -> str:
 
 
 def by_steps(window: str) -> str:
-    """SQL: a row for each rank and window of kept steps, a column for each phase.
-
-    Args:
-        window: the expression by which steps are grouped: `step`, or a window's number. The mean step of a window
-            covers all its steps.
-    """
+    """SQL: a row per rank and window of stored steps, a column per phase; `window` is `step` or the window's number. A
+    window's mean step covers all its steps."""
     step_ns = _mean_of("step", *(() if window == EACH_STEP else (TOGETHER,)))
     # Timed steps longer than the window's mean step would make the parts exceed it.
     of_all = f"least(1, {step_ns} / nullif({_mean_of('step')}, 0))"

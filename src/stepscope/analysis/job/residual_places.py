@@ -21,12 +21,7 @@ _STACKS = """
 
 
 class Place(NamedTuple):
-    """A line of the program, and the other code that it called.
-
-    Args:
-        text: `get_batch (train.py:6)`, or `main (train.py:17), in clip_grad_norm_`.
-        samples: the number of samples there.
-    """
+    """A line of the program, the other code that it called, and its samples: `main (train.py:17), in clip_grad_norm_`."""
 
     text: str
     samples: int
@@ -41,9 +36,8 @@ def residual_places(scope: Scope) -> list[Place]:
 
 
 def _place(frames: list[str]) -> str:
-    """The innermost frame of the program's own code, and the function of other code that it called; or the part of a
-    framework's step that contains it, such as a callback's hook: the line that called the framework is no help.
-    """
+    """The program's innermost frame and the other code that it called, or the part of a framework's step that contains
+    it (a callback's hook): the line that called the framework is no help."""
     innermost = next((at for at, text in enumerate(frames) if _is_script_frame(text)), None)
     loop = next((at for at, text in enumerate(frames) if runs_steps(text)), None)
     if loop and (innermost is None or loop < innermost):

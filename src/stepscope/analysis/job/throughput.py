@@ -52,8 +52,8 @@ _TIMED = f"""
     FROM summed JOIN timed USING (name, rank, span)
     GROUP BY ALL ORDER BY name, rank, of_all DESC, n DESC, span
 """
-"""SQL: the numbers reported for steps of known time, by rank and recording. HugeCTR's values have no iteration numbers:
-each counts for an iteration of mean time."""
+"""SQL: numbers reported for steps of known time, by rank and recording. HugeCTR's have no iteration: each counts for
+one of mean time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +61,12 @@ class Rate:
     """A number that one rank, or several together, reported.
 
     Args:
-        name: its name.
-        ranks: the ranks that reported it.
-        steps: the number of counted steps with a number, on all of them.
-        per_step: its mean over steps; for several ranks the sum of their means.
-        step_ns: the mean time of these steps.
-        per_second: the total over these steps divided by their time; the sum over ranks.
+        steps: counted steps with a number, on all ranks.
+        per_step: mean over steps; for several ranks the sum of their means.
+        step_ns: mean time of these steps.
+        per_second: total over these steps per time; the sum over ranks.
+        half_per_second: half of its 95 % interval; None with too few steps.
         traced: whether they are steps of a trace.
-        half_per_second: half of its 95 % interval; None if there are too few steps.
     """
 
     name: str
@@ -82,8 +80,8 @@ class Rate:
 
 
 def rates(scope: Scope) -> list[Rate]:
-    """Each rank's numbers, by name and rank. Of several recordings of a rank, it prefers the phases, whose time covers
-    all steps, then the recording with most steps."""
+    """Each rank's numbers, by name and rank. Of several recordings, phases win, whose time covers all steps, then most
+    steps."""
     if scope.has_none("step_value"):
         return []
     best: dict[tuple[str, int], dict[str, Any]] = {}
@@ -93,8 +91,7 @@ def rates(scope: Scope) -> list[Rate]:
 
 
 def _rate(row: dict[str, Any]) -> Rate:
-    """The ratio of sums, and its interval from the residuals of each step (W. G. Cochran, "Sampling
-    Techniques", chapter 6: the ratio estimator)."""
+    """The ratio of sums, with its interval from the steps' residuals (W. G. Cochran, "Sampling Techniques", chapter 6)."""
     n, value, ns = row["n"], row["value"], row["ns"]
     ratio = value / ns
     half = None

@@ -1,8 +1,7 @@
-"""Values of hardware counters for kernel launches, by kind, whatever tool measured them.
+"""Hardware counters of kernel launches, by kind, whatever tool measured them (`formats/counters/kinds.py`).
 
-A measured launch has values by kind (`formats/counters/kinds.py`). If a tool counted the parts of a
-value, the value is computed here: bytes from sectors of 32, operations from additions, multiplications and
-multiply-adds, which count twice.
+Values whose parts were counted are computed here: bytes from sectors of 32, operations from additions, multiplications
+and multiply-adds, which count twice.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ SECTOR_BYTES = 32
 _SCHEDULERS = 4
 """Of a multiprocessor, on all devices that Nsight Compute measures."""
 WELL_USED, LATENCY, BALANCED = 80.0, 60.0, 10.0
-"""Nsight Compute's rule SOLBottleneck (2022.3): per cent of the peak; above the first a kernel uses the device
-well, below the second in compute and memory it waits for latency, and within the third both limit it equally."""
+"""Nsight Compute's rule SOLBottleneck (2022.3), per cent of the peak: above the first the kernel uses the device well,
+below the second it waits for latency, within the third compute and memory limit it equally."""
 LIMITS = {
     "blocks": "the number of blocks that a multiprocessor takes",
     "registers": "registers",
@@ -31,21 +30,17 @@ LIMITS = {
 
 @dataclass(slots=True)
 class Measurement:
-    """A measured launch, or the mean of several alike.
+    """A measured launch, or the mean of several of one name and shape.
 
     Args:
-        rank: rank it was measured on.
-        span: recording it was measured in.
         number: its number among the recording's measurements.
-        event: the device event of the launch; None if the file has counters and no events.
-        name: name of the kernel, as the tool spells it.
-        blocks, grid: of the grid, in total and as x,y,z; None if unknown.
-        threads, block: likewise of a block.
-        dur_ns: duration while it was measured; None if unknown.
-        launches: the number of launches that it averages.
-        tool: the tool that measured it.
-        values: by kind, each in the kind's unit.
-        named: names of the metrics by kind, as the tool spells them.
+        event: the launch's device event; None if the file has no events.
+        name: of the kernel, as the tool spells it.
+        blocks, grid: in total and as x,y,z; None if unknown. `threads`, `block` likewise.
+        dur_ns: duration while measured.
+        launches: number of launches that it averages.
+        values: by kind, in the kind's unit.
+        named: the tool's metric names by kind.
     """
 
     rank: int
@@ -115,16 +110,13 @@ def _measurements(scope: Scope) -> tuple[Measurement, ...]:
 
 
 def derived(values: Mapping[str, float], dur_ns: int | None = None) -> dict[str, float]:
-    """Computes further values from the measured ones.
-
-    Args:
-        dur_ns: duration while it was measured, if no counter has it.
+    """Computes further values from the measured ones; `dur_ns` is the duration if no counter has it.
 
     Returns:
-        `dram_bytes`, `l2_bytes` and `l1_bytes`; `fp16_operations`, `fp32_operations`, `fp64_operations` and their
-        sum `flops`; `ipc`, `global_hit_rate`, `local_hit_rate`, `shared_conflict_ratio`, `excess_sector_ratio`,
-        each if its parts were measured. `flops` includes `tensor_operations`; a kernel that used tensor cores
-        without these being counted has no `flops`: no other counter includes them.
+        `dram_bytes`, `l2_bytes`, `l1_bytes`, `fp16_operations`, `fp32_operations`, `fp64_operations`, their sum
+            `flops`, `ipc`, `global_hit_rate`, `local_hit_rate`, `shared_conflict_ratio`, `excess_sector_ratio`, as far
+            as their parts were measured. `flops` includes `tensor_operations`; a kernel whose tensor operations were
+            not counted has none.
     """
     known_values = dict(values)
     added: dict[str, float] = {}
@@ -212,8 +204,7 @@ def _conflicts(values: Mapping[str, float]) -> float | None:
 
 
 def occupancy_limit(values: Mapping[str, float]) -> str | None:
-    """What limits the blocks of a multiprocessor, in the words of `LIMITS`; None if nothing was measured or
-    the theoretical occupancy is 100 %."""
+    """What limits the blocks of a multiprocessor (`LIMITS`); None if not measured or theoretical occupancy is 100 %."""
     limits = {name: values[f"occupancy_limit_{name}"] for name in LIMITS if f"occupancy_limit_{name}" in values}
     if not limits or values.get("theoretical_occupancy", 0) >= 100:
         return None

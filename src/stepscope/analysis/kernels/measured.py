@@ -1,10 +1,9 @@
-"""Joins the kernels of a recording with counters that another run measured.
+"""Joins a recording's kernels with counters that another run measured.
 
-A profiler that counts runs each kernel alone and several times, in another run of the program, and often only some
-of them. A measured launch is matched with the kernel of the recording that has the same name, however the tools spell
-it, and the same grid and block. Among launches alike in these, order decides: if as many were measured as ran, the
-first measured one is the first that ran; if each step of the recording has as many as were measured, or that number
-divided by an integer, the position in the step counts; otherwise they are not distinguishable, and all get their mean.
+A profiler that counts runs each kernel alone and several times, often only some of them. A measured launch is matched
+with the recording's kernel of the same name, however spelled, grid and block. Among equal launches order decides: the
+n-th measured is the n-th that ran if the numbers agree; if each step has as many as were measured, or that divided by
+an integer, the position in the step counts; otherwise all get their mean.
 """
 
 from __future__ import annotations
@@ -31,16 +30,15 @@ class MeasuredKernel:
     """Measured launches of one name and shape.
 
     Args:
-        rank: rank of the recording with these kernels, or, if there are none, the rank that measured.
-        name: of the kernel, as the recording spells it, or, if it did not run there, as the tool does.
-        grid, block: x,y,z; only a number if only that was measured; None if nothing was.
+        rank: of the recording with these kernels, else the rank that measured.
+        name: as the recording spells it, else as the tool does.
+        grid, block: x,y,z; a number if only that was measured.
         measured: the measurements, in order.
-        values: values by kind; means over the kernels of the recording, or else over the measurements.
+        values: by kind; means over the recording's kernels, else over the measurements.
         count: kernels of the recording that these were joined to.
-        device_ns: summed duration of these kernels, or, if there are none, as it was measured; None if
-            neither is known.
+        device_ns: their summed duration, else as measured; None if unknown.
         operator: operator of the recording that spent most time in them.
-        rule: how launches were told apart: ORDER, PLACE or SHAPE; None if no kernel of the recording matches.
+        rule: ORDER, PLACE or SHAPE; None if no kernel of the recording matches.
     """
 
     rank: int
@@ -62,16 +60,14 @@ class MeasuredKernel:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The measurements, joined to the kernels of the recording.
+    """The measurements, joined to the recording's kernels.
 
     Args:
         kernels: by name and shape, those with the most time first.
         rank, id: of each joined kernel of the recording.
-        measurement: of each, the measurement with its values; -1 if it has the mean of its name and shape.
+        measurement: of each, the measurement with its values; -1 for the mean of its name and shape.
         kernel: of each, its index in `kernels`.
-        measurements: all measurements.
-        ran: computing kernels of the recording; 0 if nothing was measured.
-        ran_ns: their summed duration, likewise.
+        ran, ran_ns: computing kernels of the recording and their summed duration; 0 if nothing was measured.
     """
 
     kernels: tuple[MeasuredKernel, ...]
@@ -234,8 +230,8 @@ def _classes(scope: Scope) -> list[_Class]:
 def _assigned(measurements: Sequence[Measurement], classes: Sequence[_Class]) -> dict[int, int]:
     """The class of each measured launch, by index, if exactly one fits.
 
-    Names are compared in ever less detail: everything that tools agree on, the names among the template arguments
-    without numbers, and, if the tool gives no template arguments at all, the function's own name.
+    Names are compared in ever less detail: everything tools agree on; template arguments without numbers; the
+    function's name, if the tool gives no template arguments.
     """
     by_level: list[dict[Any, list[int]]] = [{} for _ in range(_LEVELS)]
     for number, kernel_class in enumerate(classes):

@@ -1,8 +1,7 @@
-"""Rooflines from hardware counters alone, if there is no recording beside them.
+"""Rooflines from hardware counters alone, without a recording.
 
-Operations and bytes of device memory are the counted ones, and peaks are those at the clocks at which the kernels were
-measured: multiply-adds per cycle of each type and bytes per cycle of the memory, as in Nsight Compute's own roofline
-(sections SpeedOfLight_*RooflineChart of 2022.3).
+Peaks are those at the measured clocks: multiply-adds per cycle of each type and bytes per cycle of memory, as in Nsight
+Compute's roofline (sections SpeedOfLight_*RooflineChart of 2022.3).
 """
 
 from __future__ import annotations
@@ -26,16 +25,12 @@ class CountedKernel:
     """The measured launches of kernels of one name.
 
     Args:
-        name: of the kernel, as the tool spells it.
-        launches: how many were measured.
-        device_ns: their summed duration while they were measured; None if one has none.
+        launches, device_ns: their number and summed duration (None if one has none).
         dtype: type of most operations.
-        flops, dram_bytes, l2_bytes, l1_bytes: sums over the launches; None if one was not counted.
-        peak: peak operations per second of that type; None if no counter has it.
-        bandwidth: peak bytes per second of device memory, likewise.
-        attainable_ns: time that the counted work takes at these peaks; None if they or the work are unknown.
+        flops, dram_bytes, l2_bytes, l1_bytes: sums; None if one was not counted.
+        peak, bandwidth: operations per second of that type, bytes per second of memory; None if no counter has them.
+        attainable_ns: time that the counted work takes at these peaks.
         bound: `compute` or `memory`, whichever takes longer; empty if unknown.
-        device_name: device that they ran on.
         note: what is unknown.
     """
 

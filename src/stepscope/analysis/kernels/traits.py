@@ -22,7 +22,7 @@ TRAITS = """
         unnest($users::BOOLEAN[]) AS uses_tensor_cores, unnest($products::BOOLEAN[]) AS is_product,
         unnest($fused::VARCHAR[]) AS fused, unnest($exchanges::BOOLEAN[]) AS fused_communication
 """
-"""A row for each kernel's name, from the parameters that `kernel_traits` returns."""
+"""A row for each kernel's name, from the parameters of `kernel_traits`."""
 
 ELIGIBLE = """
     coalesce(
@@ -30,8 +30,7 @@ ELIGIBLE = """
         false
     )
 """
-"""Whether tensor cores could do a kernel's work, as `tensor-cores` judges: by the operator that launched it; by the
-kernel's name if there is none or nothing is known about it; and always if the kernel uses them."""
+"""Whether tensor cores could do a kernel's work: by its operator, else by its name; always if it uses them."""
 
 
 def kernel_traits(scope: Scope) -> dict[str, list[Any]]:
@@ -60,9 +59,6 @@ def _traits(scope: Scope) -> dict[str, list[Any]]:
 
 
 def can_use_tensor_cores(operator: str) -> bool:
-    """Whether tensor cores could do an operator's work: products, convolutions, attention, ...
-
-    It is called with every operator's name, so it loads no plug-ins: ordinary commands load none.
-    """
+    """Whether tensor cores could do an operator's work. Loads no plug-ins, like all ordinary commands."""
     model = our_model_of(operator)
     return model is not None and model.is_eligible

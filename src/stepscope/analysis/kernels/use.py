@@ -14,12 +14,11 @@ from stepscope.link.intervals import Levels, concurrencies, concurrency, covered
 
 @dataclass(frozen=True, slots=True)
 class KernelUse:
-    """How well kernels used one device: sums over a window, or one number for each of some windows.
+    """How well kernels used one device: sums over a window, or a number per window.
 
-    `timed_window_ns` is the window, 0 if there are kernels but none has a duration, so that their time is
-    unknown; `resident_area` is the time integral of the share of multiprocessors that had a block, and
-    `described_window_ns` the window if any kernel states its blocks, else 0;
-    `occupancy_area` is the integral of the kernels' occupancies, to be divided by `occupied_ns`.
+    `timed_window_ns` is the window, 0 if no kernel has a duration; `resident_area` the time integral of the share of
+    multiprocessors with a block, `described_window_ns` the window if any kernel states its blocks, else 0;
+    `occupancy_area` the integral of occupancies, to be divided by `occupied_ns`.
     """
 
     window_ns: Array
@@ -41,10 +40,7 @@ class KernelUse:
         return KernelUse(**sums)
 
     def ratios(self) -> list[list[float | None]]:
-        """Utilisation, SM efficiency, occupancy and the described share; one list for each window.
-
-        None means "not measured".
-        """
+        """Utilisation, SM efficiency, occupancy and described share per window; None for "not measured"."""
         pairs = (
             (self.kernel_ns, self.timed_window_ns),
             (self.resident_area, self.described_window_ns),
@@ -66,12 +62,7 @@ def has_times(work: Columns) -> bool:
 
 
 def use_of_kernels(work: Columns, start: Array, end: Array) -> KernelUse:
-    """How well the kernels among a device's work used it in each window from `start` to `end`.
-
-    Args:
-        work: as `device_work` returns it.
-        start, end: the windows (ns), in any order.
-    """
+    """How well a device's kernels (`device_work`) used it in each window (ns), in any order."""
     kernels = (work["work"] == COMPUTATION) | (work["work"] == COMMUNICATION)
     first, last = work["start_ns"][kernels], work["end_ns"][kernels]
     blocks, occupancy = work["blocks_per_sm"][kernels], work["occupancy_ratio"][kernels]

@@ -1,18 +1,15 @@
-"""Categories of allocations, as far as there is evidence: parameters, gradients, optimizer state,
-activations, temporaries, or unknown.
+"""Categories of allocations: parameters, gradients, optimizer state, activations, temporaries, or unknown.
 
-The evidence is what ran when it was made (its call stack, the direction of its operator, the
-thread that runs the backward pass) and how long it lived:
+The evidence is what ran when an allocation was made (call stack, the operator's direction, the backward thread) and its
+lifetime:
 
-* made in the forward pass and alive when the next backward pass starts: an *activation*;
-* made in the backward pass and alive when the next pass starts, or when the optimizer's step has ended:
-  a *gradient*;
-* made in the optimizer's step and alive when the next forward or backward pass starts, or when the step has
-  ended: *optimizer state*;
-* made while a module is built or moved, and alive in the next forward pass: *parameters* (and buffers);
-* made in any of these and freed before: *temporary*; in the backward pass, if nothing of an optimizer is
-  recorded before the next forward pass, only what is freed during the pass;
-* everything else, and allocations for which the recording ends too early: *unknown*.
+* made in forward, alive when the next backward starts: *activation*;
+* made in backward, alive when the next pass starts or the optimizer's step has ended: *gradient*;
+* made in the optimizer's step, alive when the next pass starts or the step has ended: *optimizer state*;
+* made while a module is built or moved, alive in the next forward: *parameters* (and buffers);
+* made in any of these and freed before: *temporary*; in backward, if no optimizer is recorded before the next forward,
+  only what is freed during the pass;
+* everything else, and where the recording ends too early: *unknown*.
 """
 
 from __future__ import annotations
@@ -49,9 +46,8 @@ def categories(
 
     Args:
         start, end: its states.
-        role: the pass that ran when it was made, as an index in `ROLES`; NO_ROLE if unknown.
-        role_of_event: likewise, of each event.
-        step_ends: states in which an optimizer's step has ended, if recorded.
+        role: the pass that made it, an index in `ROLES` or NO_ROLE; `role_of_event` likewise of each event.
+        step_ends: states in which an optimizer's step has ended.
     """
     states = len(role_of_event) + 1
     result = np.full(len(start), CATEGORIES.index(UNKNOWN), dtype=np.int8)
@@ -82,9 +78,8 @@ def categories(
 def _within_backward(
     end: Int64s, next_pass: Int64s, role_of_event: NDArray[np.int8], step_ends: Int64s
 ) -> NDArray[np.bool_]:
-    """Whether allocations made and freed in the backward pass were freed during it: more of the pass
-    follows, or the optimizer comes next, so that nothing was left for it.
-    """
+    """Whether allocations made and freed in backward were freed during it: more of it follows, or the optimizer comes
+    next."""
     states = len(role_of_event) + 1
     backward = np.flatnonzero(role_of_event == ROLES.index(BACKWARD))
     forward = np.flatnonzero(role_of_event == ROLES.index(FORWARD))

@@ -1,8 +1,4 @@
-"""Finds memory that an allocator held unused: the free ranges of its segments at a moment.
-
-Only a snapshot shows them: its segments are those at the end, and later allocations and frees are undone
-to get back to the moment.
-"""
+"""Free ranges of an allocator's segments at a moment: a snapshot's segments, with later changes undone."""
 
 from __future__ import annotations
 
@@ -40,8 +36,8 @@ class Free(NamedTuple):
 def free_ranges(scope: Scope, memory: Memory, state: int) -> Free | None:
     """The free memory of the segments in a state; None without a snapshot.
 
-    Sizes of allocations that were freed before the snapshot are rounded up as the allocator does;
-    if it left a block larger than that, slightly too much counts as free.
+    Allocations freed before the snapshot are rounded up as the allocator does; larger blocks count as slightly too
+    free.
     """
     key = [memory.rank, memory.span, memory.device]
     segments = scope.sql(_SEGMENTS, key).to_pylist()

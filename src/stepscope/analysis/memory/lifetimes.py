@@ -1,8 +1,7 @@
 """Finds when each allocation was made and freed: events of one device paired by address.
 
-A *state* is the memory's content between two events: state 0 before the first one, state k after the k-th. An
-allocation is alive in the states from `start` to before `end`. One made before the recording
-starts at 0; one that is never freed ends after the last state.
+A *state* is the memory's content between two events: state k follows the k-th event. An allocation is alive in the
+states from `start` to before `end`: from 0 if it precedes the recording, beyond the last if never freed.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ class Lifetimes(NamedTuple):
 
 
 def lifetimes(address: Int64s, size: Int64s) -> Lifetimes:
-    """The allocations that the events of a device show, in the order of their events.
+    """The allocations that a device's events show, in the order of their events.
+
+    If an event was lost, an allocation ends at the latest when its address is allocated again, and starts at the
+    earliest when it was freed before.
 
     Args:
         address: of each event, in order of time.
-        size: bytes allocated, negative if they are freed.
-
-    If an event was lost, an allocation ends at the latest when its address is allocated again, and starts
-    at the earliest when its address was freed before.
+        size: bytes allocated, negative if freed.
 
     >>> found = lifetimes(np.array([7, 7, 9, 8]), np.array([5, -5, -3, 2]))
     >>> found.start.tolist(), found.end.tolist(), found.bytes.tolist()

@@ -44,11 +44,7 @@ class Failure(NamedTuple):
 
 
 def failures(scope: Scope, memories: Sequence[Memory]) -> list[Failure]:
-    """The failures in the scope's ranks, steps and time, in order of time by device.
-
-    Args:
-        memories: the memory of its ranks.
-    """
+    """The failed allocations in the scope, in order of time by device; `memories` are those of its ranks."""
     of = {(row.rank, row.span, row.kind, row.device): row for row in memories}
     expandable = {(row["rank"], row["span"]) for row in scope.sql(_EXPANDABLE).to_pylist()}
     result = []

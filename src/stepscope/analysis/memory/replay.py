@@ -1,6 +1,4 @@
-"""Replays the memory of each device of a recording: allocated and reserved bytes after each event,
-and every allocation with what is known about it.
-"""
+"""Replays a device's memory: allocated and reserved bytes after each event, and every allocation."""
 
 from __future__ import annotations
 
@@ -122,21 +120,18 @@ class Memory:
     """The memory of one device, or of the host, in one recording of a rank.
 
     Args:
-        rank, span: the recording.
         kind: `cpu`, `cuda`, ...
-        device: index of the device; None for the host.
+        device: index; None for the host.
         source: format of the file.
-        time_ns: when each event happened.
-        allocated, reserved: bytes in each state, one more than there are events (`lifetimes`); no
-            `reserved` if it was not recorded.
-        start, end, bytes, address, taken, given: the allocations, as in `Lifetimes`; last those known only from
-            the snapshot's blocks.
-        role: the pass that ran when each was made, as an index in `ROLES`.
-        category: of each allocation, as an index in `CATEGORIES`.
+        time_ns: of each event.
+        allocated, reserved: bytes in each state (`lifetimes`); None if `reserved` was not recorded.
+        start, end, bytes, address, taken, given: the allocations, as in `Lifetimes`; last those known only from a
+            snapshot's blocks.
+        role, category: indices in `ROLES` and `CATEGORIES`.
         operator, module, stack: what made each.
         steps: the steps whose memory this is, in order.
         addressed: whether the events have addresses.
-        counted: whether `allocated` is counted from the events, because no total was recorded.
+        counted: whether `allocated` is counted from events, because no total was recorded.
     """
 
     rank: int
@@ -220,11 +215,7 @@ class Memory:
 
 
 def memories(scope: Scope) -> list[Memory]:
-    """The memory of every device and host of a scope's ranks, in the order of rank, span, kind and index.
-
-    Args:
-        scope: all steps and events of the ranks (`recording.every_step`).
-    """
+    """The memory of every device and host of a scope's ranks (all steps and events), by rank, span, kind and index."""
     return scope.once((__name__, "memories"), lambda: list(_memories(scope)))
 
 

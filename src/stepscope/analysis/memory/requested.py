@@ -20,11 +20,7 @@ class RequestedMemory(NamedTuple):
 
 
 def requested_memory(scope: Scope, all_steps: Scope) -> Iterator[RequestedMemory]:
-    """The memory of each device, with the states in the requested steps and stretch of time.
-
-    Args:
-        whole: its ranks with everything (`recording.every_step`).
-    """
+    """Each device's memory with its states in the requested steps and window; `all_steps` has its ranks' everything."""
     steps = None if scope.steps is None else scope.sql(_STEPS).to_pylist()
     for memory in memories(all_steps):
         windows: list[tuple[int, int]] | None = None

@@ -1,10 +1,8 @@
-"""Computes the time that work would take at a device's limits, and which limit applies: the roofline's arithmetic.
+"""The roofline's arithmetic: the time that work would take at a device's limits, and which limit applies.
 
-A call takes at least its operations over the peak of their type, and at least its bytes over the
-memory's bandwidth; the longer of the two is the *attainable time* (Williams, Waterman and Patterson,
-"Roofline: an insightful visual performance model", 2009). A collective takes at least the bytes on its
-busiest link over the link's bandwidth, a copy from or to the host its bytes over the bandwidth of the host's
-link. Nothing is assumed for a device without known limits.
+A call takes at least its operations over the peak of their type and its bytes over the memory's bandwidth; the longer
+is the *attainable time* (Williams, Waterman and Patterson, "Roofline", 2009). A collective takes at least the bytes on
+its busiest link over the link's bandwidth; host copies likewise. Nothing is assumed for a device without known limits.
 """
 
 from __future__ import annotations
@@ -45,17 +43,15 @@ def conventions(causal: str) -> Conventions:
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """The limits of a call.
+    """The limits of a call; NaN and None if unknown.
 
     Args:
         dtype: type whose peak bounds the arithmetic (`tf32` for float32 on tensor cores).
-        peak: peak operations per second; None if unknown.
-        bandwidth: peak bytes per second of the memory or link that bounds it.
-        compute_ns: time for its operations at the peak; NaN if unknown.
-        attainable_ns: the roofline's time; NaN if unknown.
-        uncached_ns: memory time for the bytes that even a full cache cannot have held; NaN if unknown.
+        peak, bandwidth: operations, and bytes of the bounding memory or link, per second.
+        compute_ns, attainable_ns: time for its operations at the peak; the roofline's time.
         bound: `compute`, `memory`, `link`, `host link`; empty if unknown.
         note: what a reader must know.
+        uncached_ns: memory time for the bytes that even a full cache cannot have held.
     """
 
     dtype: str | None
@@ -69,14 +65,9 @@ class Roof:
 
 
 class Limiter:
-    """Finds the limits of devices in the requested hardware file."""
+    """Finds the limits of devices; raises UsageError for measured limits if there are none."""
 
     def __init__(self, limits: str) -> None:
-        """Loads the file.
-
-        Raises:
-            UsageError: measured limits are requested and there are none.
-        """
         self._hardware = known_devices(limits)
         self._limits_of: dict[Device, Limits | None] = {}
 
@@ -139,10 +130,10 @@ class Limiter:
 
 @dataclass(frozen=True, slots=True)
 class Roofs:
-    """The limits of each variant, as columns: one value for each variant, NaN if unknown.
+    """The limits of each variant, as columns; NaN if unknown.
 
-    `inexact` is true if the device may have done other work than is counted: if only a
-    part is recorded, and in convolutions by transforms. Such variants cannot disprove a limit.
+    `inexact` variants may have done other work than is counted (partly recorded, convolutions by transforms): they
+    cannot disprove a limit.
     """
 
     of: tuple[Roof, ...]
@@ -159,9 +150,8 @@ class Roofs:
 
 
 def roofs_of(variants: tuple[Variant, ...], limits: str, counted_by: Conventions) -> Roofs:
-    """The roofs of variants, in their order. Uncounted work is NaN in every column but `counted`.
-
-    `asked` are the conventions by which the variants' work was counted.
+    """The roofs of variants, counted by conventions, in their order; uncounted work is NaN in every column but
+    `counted`.
 
     Raises:
         UsageError: measured limits are requested and there are none.

@@ -1,7 +1,5 @@
-"""Reads the operators that launched device work as distinct calls: a few thousand of them among millions.
-
-Calls are numbers here; only distinct calls have texts.
-"""
+"""Reads the operators that launched device work as distinct calls: a few thousand among millions, the only ones with
+texts."""
 
 from __future__ import annotations
 
@@ -119,8 +117,8 @@ _SILENT: _Texts = (None, None, None, None)
 
 
 class Calls(NamedTuple):
-    """Operators of a rank, in order of their ids: `parent` is an index among them, -1 for none, `key` an
-    index in `keys` (name, span and input), `texts` the inputs by span and input."""
+    """Operators of a rank by id: `parent` is an index among them (-1), `key` one in `keys` (name, span, input), `texts`
+    the inputs by span and input."""
 
     ids: Array
     parent: Array
@@ -168,10 +166,8 @@ def _asks_related(operator: str) -> bool:
 
 
 def distinct_calls(scope: Scope, rank: int, calls: Calls, kernel_of: list[str]) -> tuple[Array, list[Row]]:
-    """For each operator the number of its distinct call, and these calls.
-
-    `kernel_of` is the longest kernel of each key of `calls`, empty if it launches none itself.
-    """
+    """For each operator the number of its distinct call, and these calls; `kernel_of` is the longest kernel of each key
+    of `calls`."""
     rows = []
     for number, key in enumerate(calls.keys):
         types = calls.texts.get(key[1:], _SILENT)[1]

@@ -1,19 +1,15 @@
 """Charges device work to operator calls: the only place that assigns operations and bytes to events.
 
-Every kernel, copy and fill is charged to one *call*: the innermost operator with a formula that
-encloses its launch (see `costs.answering`), so that no operator's work counts twice; a communication
-kernel is a call of its own.
+Every kernel, copy and fill is charged to one *call*: the innermost operator with a formula around its launch
+(`costs.answering`), so that no work counts twice; a communication kernel is a call of its own.
 
-A call's work is shared among the events that did it, by their durations. If the work is a product of matrices, these
-are its kernels that multiply, else its kernels; its copies and fills only if it has no kernel. No recording shows how a
-call's work was divided. Charging it to the longest kernel alone would make one of two equally long kernels do
-everything and the other nothing, and which one would change from call to call: sums by kernel would depend on chance.
-Shared by duration, each of them runs at the rate of the call, and sums over kernels, operators, modules and steps
-agree.
+A call's work is shared by duration among the events that did it: its multiplying kernels if it is a product of
+matrices, else its kernels, else its copies and fills. No recording shows the true division. Charging the longest kernel
+alone would change from call to call which of two equal kernels did everything; shared, sums over kernels, operators,
+modules and steps agree.
 
-Kernel names are used where they distinguish parts: a convolution's backward has a part for each
-gradient (see `costs.Work.parts`); the kernels named dgrad share the input's gradient, those named
-wgrad the weight's. The rest goes to the call's other kernels that multiply.
+Kernel names separate parts: a convolution's backward has a part per gradient (`costs.Work.parts`), `dgrad` kernels
+share the input's, `wgrad` kernels the weight's. The rest goes to the call's other multiplying kernels.
 """
 
 from __future__ import annotations
@@ -77,11 +73,8 @@ _OF_EVENT = ["id", "span", "device", "step", "module", "direction", "occupancy",
 
 
 class Charged(NamedTuple):
-    """What events are charged to: its name and inputs, and its work or why that is not counted.
-
-    A call whose parts are charged separately has several of these; `first` is true for one of them, so that
-    calls can be counted.
-    """
+    """What events are charged to: name, inputs, and work or why it is not counted. `first` is true for one of several
+    parts of a call, so that calls can be counted."""
 
     name: str
     row: Row
@@ -92,14 +85,17 @@ class Charged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Charges:
-    """What each piece of device work of a rank is charged to, in order of start.
+    """What each piece of device work of a rank is charged to, by start.
 
-    `events` has `id`, `span`, `device`, `step` (NO_STEP for none), `module`, `direction` (an index in DIRECTIONS),
-    `occupancy` (NaN for none) and `copy_kind` of each. `kernel` is an index in `kernels`, `call` a number, `piece` the
-    number of the part of the call that the event is charged to (the entire call if its parts are not distinguished),
-    `thing` an index in `things`, which describes it. `share` is the event's share of its piece's work, `shared` whether
-    others did some of it too. `innermost` is an index in `rows`: the inputs of the operator that launched it, whatever
-    its work is charged to (-1 for none). `moving` marks copies and fills, `communication` its kernels.
+    Args:
+        events: `id`, `span`, `device`, `step` (NO_STEP), `module`, `direction` (index in DIRECTIONS), `occupancy`
+            (NaN), `copy_kind`.
+        kernel: index in `kernels`.
+        call, piece: number of the call, and of the part of it that the event is charged to.
+        thing: index in `things`, which describes the piece.
+        share: the event's share of the piece's work; `shared`: others did some of it too.
+        innermost: index in `rows` of the launching operator's inputs, whatever the work is charged to (-1).
+        moving, communication: copies and fills; communication kernels.
     """
 
     events: Any
@@ -128,10 +124,7 @@ class Charges:
         return _longest(self.call, _number(self.call), self.kernel, doing)[self.call]
 
     def parts(self, amount_of: Callable[[Work], int | None]) -> Array:
-        """Each event's part of an amount of its piece's work, -1 if unknown.
-
-        The parts are integers and add up to the amount.
-        """
+        """Each event's integer part of an amount of its piece's work, -1 if unknown; parts add up to the amount."""
         amounts = [None if thing.work is None else amount_of(thing.work) for thing in self.things]
         amount = np.array([-1 if thing is None else thing for thing in amounts], np.int64)[self.thing]
         counted = np.array([thing.work is not None for thing in self.things], bool)[self.thing]
@@ -142,8 +135,7 @@ class Charges:
 
 
 class WorkInPart(NamedTuple):
-    """The device work of a rank that a part of the recording keeps: ids in order, and durations within
-    the part (ns)."""
+    """The device work of a rank in a part of the recording: ids in order, and durations within the part (ns)."""
 
     ids: Array
     duration: Array
@@ -155,10 +147,10 @@ class WorkInPart(NamedTuple):
 
 
 def work_in_part(scope: Scope, rank: int) -> WorkInPart | None:
-    """The kept device work of a rank to which work is charged; None for all of it.
+    """The device work of a rank in the requested part; None for all of it.
 
-    Work is charged before it is narrowed: a kernel's share of its call depends on the call's other kernels. For
-    events that a window cuts, the work is reduced in proportion to time.
+    Work is charged before it is narrowed, since a kernel's share depends on the call's other kernels. Events that a
+    window cuts count in proportion.
     """
     if not scope.part:
         return None
@@ -301,10 +293,9 @@ def _doing(call: Array, thing: Array, things: list[Charged], product: Array, mov
 def _split(
     call: Array, thing: Array, things: list[Charged], kernel: Array, gradients: list[str | None], doing: Array
 ) -> tuple[Array, Array, list[Charged]]:
-    """Separates the parts of calls by the names of the kernels that did them.
+    """Separates calls' parts by the names of their kernels; `gradients` is the part's formula that each kernel names.
 
-    `gradients` is the formula of the part that each kernel's name states. Returns the piece of each
-    event, and descriptions of the pieces. Clears `doing` for kernels for which no work is left.
+    Returns each event's piece and descriptions of the pieces. Clears `doing` for kernels without work left.
     """
     parts = [
         [part.formula for part in thing_number.work.parts] if thing_number.work is not None else []
@@ -343,11 +334,10 @@ def _place(parts: list[str], gradient: str | None) -> int:
 
 
 def _pieces(charged: Charged, names: int, others: bool) -> dict[int, Work | None]:
-    """The work of a call's pieces by their numbers: those in the bits of `names`, and the rest.
+    """The work of a call's pieces by number: those in the bits of `names`, and the rest for `others`, unnamed kernels.
 
-    The rest is for `others`, kernels whose names state nothing. Without them, or if it is not a
-    product as they are, the last named part gets it: a bias's gradient and a weight's are
-    sums over the same output gradient.
+    Without these, or if the rest is not a product as they are, the last named part gets it: a bias's gradient and a
+    weight's are sums over the same output gradient.
     """
     work = charged.work
     if work is None or not names:
@@ -365,10 +355,7 @@ def _pieces(charged: Charged, names: int, others: bool) -> dict[int, Work | None
 
 
 def _shares(piece: Array, duration: Array, doing: Array) -> tuple[Array, Array]:
-    """Each event's share of its piece's work, and whether others have some of it too.
-
-    Shares are proportional to duration, and equal if all durations are 0.
-    """
+    """Each event's share of its piece's work by duration (equal if all are 0), and whether others have some of it."""
     pieces = _number(piece)
     several = np.bincount(piece, weights=doing, minlength=pieces)[piece]
     lasted = np.bincount(piece, weights=np.where(doing, duration, 0), minlength=pieces)[piece]

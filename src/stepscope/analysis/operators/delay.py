@@ -33,8 +33,8 @@ _NEVER = np.iinfo(np.int64).max
 
 
 class _Launching(NamedTuple):
-    """The calls of a rank that launched device work: their distinguishing values, with `name` an index in `names`, and
-    the times from their starts to the start of the first and the end of the last work (ns)."""
+    """Calls of a rank that launched device work: their keys (`name` an index in `names`), and ns from each start to its
+    first work's start and last work's end."""
 
     names: list[str]
     columns: dict[str, Array]
@@ -47,15 +47,11 @@ class _Launching(NamedTuple):
 
 
 def operator_delays(scope: Scope, keys: Sequence[str]) -> dict[str, list[Any]]:
-    """Summed delays of operators' calls to their first and last device work, by group.
-
-    Args:
-        keys: integer columns of `host_event` that separate calls of a name.
+    """Summed delays of operators' calls to their first and last device work, by group; `keys` are integer columns of
+    `host_event` that separate calls of a name.
 
     Returns:
-        columns: `name`, `rank`, the keys (None if NULL), `first_ns` and `last_ns`, the time from
-        the starts of the calls to the start of the first and the end of the last work that was
-        launched anywhere in them, summed over the `launching` calls that launched any.
+        columns `name`, `rank`, the keys (None if NULL), `first_ns` and `last_ns`, summed over the `launching` calls.
     """
     columns: dict[str, list[Any]] = {name: [] for name in ("name", "rank", *keys, "first_ns", "last_ns", "launching")}
     for rank in scope.ranks:

@@ -1,8 +1,7 @@
-"""Finds where kernels come from: what encloses their launches, as numbers, for a million events at once.
+"""Finds what encloses kernels' launches, as numbers, for a million events at once.
 
-From the operator that launched a kernel, parents are followed to the outermost operator, the Python
-function around it, the nearest call stack, the ranges of the program and autograd's numbers. For a kernel of the
-backward, its forward operator is used.
+From a kernel's operator (for backward, its forward operator) parents are followed to the outermost operator, the Python
+function around it, the nearest call stack, the program's ranges and autograd's numbers.
 """
 
 from __future__ import annotations
@@ -52,12 +51,11 @@ _FUNCTION, _OPERATOR, _RANGE = 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """What encloses each of some events, -1 if nothing does; the numbers are indices of texts.
+    """What encloses each event, as indices of texts; -1 for nothing.
 
-    `function`, `outer` and `inner` are indices in `names`: the outermost Python function that a
-    profiler wrapped, the outermost and the innermost operator that is not a node of autograd.
-    `ranges` is an index in `paths`. `sequence` is autograd's number nearest to the event,
-    `other_sequence` the outermost one if it differs. `stack` is a call stack's number.
+    `function`, `outer` and `inner` are indices in `names`: the outermost wrapped Python function, the outermost and
+    innermost operator that is no autograd node. `ranges` is one in `paths`. `sequence` is the nearest autograd number,
+    `other_sequence` the outermost if it differs, `stack` a call stack's number.
     """
 
     names: list[str]

@@ -1,8 +1,4 @@
-"""Finds calls nested in a call that is alike in more than the name.
-
-The store has a column for calls inside one of the same name (`recursive`); if calls of a name
-are further separated, by their inputs say, only those calls can be inside an alike one.
-"""
+"""Finds calls nested in a call with the same key. `recursive` marks calls inside one of their name; only these can be."""
 
 from __future__ import annotations
 
@@ -13,11 +9,11 @@ if TYPE_CHECKING:
 
 
 def inner_calls(scope: Scope, calls: str, key: str = "name", tables: str = "host_event") -> dict[str, list[int]]:
-    """The calls that an alike call encloses at any depth: their `rank` and `id`, as lists.
+    """The calls that an equal call encloses at any depth: their `rank` and `id`, as lists.
 
     Args:
-        calls: SQL condition on `host_event` for the calls that are compared, operators or ranges.
-        key: SQL list of what makes calls alike; `name` and what narrows it down.
+        calls: SQL condition on `host_event` for the compared calls.
+        key: SQL list of what makes calls equal; `name` and what narrows it down.
         tables: SQL of the tables that the key is taken from, `host_event` among them.
     """
     from stepscope.link.columns import places

@@ -1,8 +1,7 @@
-"""Finds calls of an operator that a script can repeat: the heaviest variants, with their inputs.
+"""Finds the heaviest calls of an operator that a script can repeat, with their inputs.
 
-The outermost public operator is replayed: the one that a program called (`aten::linear`), not the one that it
-chose on its device (`aten::addmm`). A call whose child has its own name is skipped: autocast makes it, with
-the types from before, and the inner call has those that were computed with.
+The outermost public operator is replayed: what a program called (`aten::linear`), not what that chose on its device
+(`aten::addmm`). A call whose child has its own name is autocast's and skipped: the inner call has the computed types.
 """
 
 from __future__ import annotations
@@ -45,11 +44,10 @@ ERRORS = {
 
 
 class Rebuilt(NamedTuple):
-    """The inputs of a call, as Python literals only, and what is assumed about it.
+    """The inputs of a call as Python literals, and what is assumed about it.
 
-    A tensor is a dict of `shape`, `dtype`, `strides` (in elements) and, for indices, `below`; `tensors` is a
-    list of them. Others are `value`, `float` (a text, if the number is not finite), `unknown` (with the
-    recorded kind), or None for inputs that were not given or whose kind recorders omit.
+    A tensor is a dict of `shape`, `dtype`, `strides` (in elements) and, for indices, `below`; `tensors` is a list of
+    them. Others are `value`, `float` (a text, if not finite), `unknown` (with the recorded kind), or None.
     """
 
     inputs: list[Any]
@@ -61,11 +59,8 @@ class ReplayedCall:
     """A distinct call, over all requested ranks and steps.
 
     Args:
-        name: operator.
-        texts: its inputs as in table `operator_input`: dims, types, strides, values.
-        calls: how often it was made.
-        host_ns: summed duration on the host.
-        device_ns: summed duration of the device work in it; None if none was recorded.
+        texts: its dims, types, strides and values, as in `operator_input`.
+        host_ns, device_ns: summed durations; None without device work.
         kernels: calls of each kernel that it launched.
         within: requested operators that ran in it.
     """
@@ -84,13 +79,11 @@ class ReplayedCall:
 
 
 def heaviest_calls(scope: Scope, kind: Literal["operator", "kernel"], pattern: str, top: int) -> list[ReplayedCall]:
-    """The distinct calls of an operator, or of the operators that launched a kernel, those with the most time first.
-
-    Time is that on the device if any of them has some, else that on the host.
+    """The distinct calls of an operator, or of the operators that launched a kernel, by time on the device (on the host
+    if none has any).
 
     Args:
-        pattern: a name, one with `*` and `?`, or `/a regular expression/`; for an operator `mm` means
-            `aten::mm`, for a kernel the short name is enough.
+        pattern: a name, a glob, or `/a regular expression/`; `mm` means `aten::mm`, a kernel's short name is enough.
 
     Raises:
         UsageError: nothing has such a name, or no operator of torch with recorded inputs encloses it.

@@ -1,8 +1,7 @@
-"""Device work beside the operations and bytes of its operators: the basis of the questions about
-efficiency.
+"""Device work beside the operations and bytes of its operators, for the questions about efficiency.
 
-Calls (see `charging`) that are alike in operator, inputs, main kernel and device are one *variant*:
-there are thousands of them at most, and only they are handled in Python.
+Calls (`charging`) with the same operator, inputs, main kernel and device are one *variant*; only these few thousand are
+handled in Python.
 """
 
 from __future__ import annotations
@@ -37,21 +36,16 @@ class Device(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Calls that are alike.
+    """Calls with the same operator, inputs, main kernel and device.
 
     Args:
-        name: operator, or collective; what the work is charged to if no operator is known.
-        dims: shapes of the inputs, as a JSON list.
-        types: types of the inputs, as a JSON list.
-        strides: strides of the inputs, as a JSON list.
-        work: the work of each call; None if it cannot be counted.
-        why: why not; empty if it is counted.
+        name: operator or collective, or what the work is charged to without one.
+        dims, types, strides: JSON lists of the inputs.
+        work: the work of each call; None if not counted, and `why`.
         kernel: the kernel that did most of it.
-        device: kind of device it ran on.
-        copy_kind: direction of the copy if the call is one, else empty.
-        transformed: whether it convolves in a transformed space, which needs fewer multiplications.
-        first: whether it counts calls; if different kernels did parts of a call, each part is a variant, and this is
-            false for all but one of them.
+        copy_kind: direction of a copy, else empty.
+        transformed: convolves in a transformed space, with fewer multiplications.
+        first: counts calls: false for all but one of the parts that different kernels did.
     """
 
     name: str
@@ -71,13 +65,11 @@ class Variant:
 class DeviceWork:
     """Device work summed by the values that its questions distinguish.
 
-    `rows` has one value for each group: `rank`, `span`, `device`, `step` (NO_STEP for none), `module` (index
-    into `modules`, -1 for none), `direction` (index into DIRECTIONS), `variant` and `kernel` (indices);
-    `events`, `device_ns`; `weight`, the number of calls whose work the group did (see `charging`: weights
-    of a variant add up to its calls); `shared_ns`, the duration of events that shared their work; `occupancy_ns` and
-    `occupied_ns`, the integral of occupancy and the duration of the kernels that have it; `counted_...` and
-    `counted_..._ns`, what hardware counters counted, and the duration of the counted kernels; `work`, whether it is a
-    kernel (0), a communication kernel (1) or a copy or fill (2).
+    `rows` has a value per group: `rank`, `span`, `device`, `step` (NO_STEP), `module` (index, -1), `direction` (index
+    in DIRECTIONS), `variant`, `kernel` (indices), `work` (0 kernel, 1 communication, 2 copy or fill); `events`,
+    `device_ns`; `weight`, the number of calls whose work it did (weights of a variant add up to its calls);
+    `shared_ns`, duration of events that shared their work; `occupancy_ns` and `occupied_ns`, the integral of occupancy
+    and its duration; `counted_...` and `counted_..._ns`, what counters counted, and its duration.
     """
 
     variants: tuple[Variant, ...]
@@ -86,11 +78,7 @@ class DeviceWork:
     rows: dict[str, Array]
 
     def parts(self, group: Array) -> list[Part]:
-        """Sums the rows by group and variant; within a group, most device time first.
-
-        Args:
-            group: a number from 0 for each row.
-        """
+        """Sums the rows by `group` (a number from 0 per row) and variant; within a group, most device time first."""
         distinct, which = distinct_rows(group, self.rows["variant"])
         sums = (np.bincount(which, weights=self.rows[name], minlength=len(distinct)).tolist() for name in _SUMMED)
         parts = [
@@ -100,11 +88,7 @@ class DeviceWork:
         return sorted(parts, key=lambda part: (part.group, -part.device_ns, part.variant))
 
     def by_key(self, keys: Codes, group: Array) -> dict[Any, list[Part]]:
-        """The parts of the rows of each key, in the order of their numbers.
-
-        Args:
-            group: the number of each row's key.
-        """
+        """The parts of the rows of each key, in the order of their numbers; `group` is each row's key."""
         parts_of: list[list[Part]] = [[] for _ in keys.of]
         for part in self.parts(group):
             parts_of[part.group].append(part)
@@ -333,10 +317,9 @@ def _grouped(columns: dict[str, Array]) -> dict[str, Array]:
 
 
 def classes_of(work: DeviceWork) -> Array:
-    """Class of work of each row, as an index in `costs.CLASSES`.
+    """Class of work of each row, an index in `costs.CLASSES`: by the operator's family, else by the kernel's name.
 
-    By the operator's family first, else by the kernel's name. Work launched in an optimizer's step is
-    the optimizer's, except products, communication, copies and fills.
+    Work launched in an optimizer's step is the optimizer's, except products, communication, copies and fills.
     """
     rows = work.rows
     works = [variant.work for variant in work.variants]

@@ -94,14 +94,11 @@ _GROUPS = f"""
 
 
 class CollectiveGroup(NamedTuple):
-    """Collectives of a rank that are alike.
+    """Collectives of a rank with the same values in `row`; the parallelism that they serve.
 
-    Args:
-        row: their common values (`operation`, `library`, `reach`, `group_name`, `group_description`,
-            `group_ranks`, `group_size`, `dtype`, `bytes`, `module`, `rank`, `step`; None if
-            unknown), their number (`calls`), and sums over them (`total_ns`, `exposed_ns`, `moved`
-            bytes, `wait_ns` over the `measured` ones).
-        serves: the parallelism that they serve.
+    `row` has `operation`, `library`, `reach`, `group_name`, `group_description`, `group_ranks`, `group_size`, `dtype`,
+    `bytes`, `module`, `rank`, `step` (None if unknown), `calls`, and sums: `total_ns`, `exposed_ns`, `moved` bytes,
+    `wait_ns` of the `measured` ones.
     """
 
     row: Row
@@ -112,14 +109,11 @@ class Sums(NamedTuple):
     """Sums over collectives; None if nothing was measured.
 
     Args:
-        calls: how many.
-        measured: for how many the wait was measured.
-        total_ns: their summed duration.
-        exposed_ns: the part of it during which the device computed nothing.
-        wait_ns, transfer_ns: of those that were measured.
-        moved_bytes: their messages, of those whose size is known.
+        measured: calls with a measured wait; `wait_ns` and `transfer_ns` are theirs.
+        exposed_ns: time during which the device computed nothing.
+        moved_bytes: messages of known size.
         algorithm_bytes_per_s, bus_bytes_per_s: as nccl-tests defines them.
-        bandwidth_over: the time behind the bandwidths: transfer, or duration if no wait was measured.
+        bandwidth_over: the time behind them: transfer, or duration if no wait was measured.
     """
 
     calls: int
@@ -135,10 +129,7 @@ class Sums(NamedTuple):
 
 
 def group_collectives(scope: Scope) -> list[CollectiveGroup]:
-    """Reads the collectives of a scope: thousands of rows at most, however many there are.
-
-    A collective that a window cuts counts in proportion to its remaining time.
-    """
+    """Reads the collectives of a scope, a few thousand rows at most; one that a window cuts counts in proportion."""
     tables = {"host": scope.every("host_event"), "collective": scope.every("collective")}
     rows = scope.sql(_GROUPS.format(**tables)).to_pylist()
     linked = chains(scope)

@@ -1,4 +1,4 @@
-"""What a late rank did longer than the ranks that waited: causes, and the kernels and operators behind them."""
+"""What a late rank did longer than the ranks that waited: causes, and their kernels and operators."""
 
 from __future__ import annotations
 
@@ -38,14 +38,8 @@ _NAMED = {
 
 
 def slower_names(scope: Scope, skew: RankSkew, rank: int, cause: str, limit: int = 2) -> list[str]:
-    """The names of the kernels, or operators and calls, in which a late rank spent more time than the others,
-    largest difference first.
-
-    For each collective at which it was last, it is compared with the rank that waited longest.
-
-    Args:
-        cause: one of `CAUSES`; only computation and host have names.
-    """
+    """Kernels, or operators and calls, in which a late rank spent more time than the rank that waited longest for it,
+    by difference; `cause` is one of `CAUSES` (only computation and host have names)."""
     rows = np.flatnonzero((skew.late == rank) & (skew.weight > 0))
     if cause not in _NAMED or not len(rows):
         return []
@@ -78,13 +72,10 @@ def cause_shares(charged_ns: Array) -> Array:
 
 
 def explain_delay(scope: Scope, skew: RankSkew, rank: int, *, recorded: bool = False) -> str:
-    """Explains most of a rank's lateness in words; empty if nobody waited for it.
+    """Describes the main causes of a rank's delay, each with its share of all that it did longer; causes below a fifth
+    are left out.
 
-    Shares are relative to all that it did longer than the others: what it did shorter made it less late. Causes
-    below a fifth are left out.
-
-    Args:
-        recorded: ignore the time before its recording.
+    Empty if nobody waited for it. With `recorded`, the time before its recording is ignored.
     """
     charged = skew.by_rank(skew.charged_ns)[rank]
     if recorded:

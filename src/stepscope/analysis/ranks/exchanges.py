@@ -41,15 +41,13 @@ class Pair(NamedTuple):
 
 
 class Exchanges(NamedTuple):
-    """All-to-all exchanges of a scope.
+    """All-to-all exchanges of a scope; groups without a recorded name are None.
 
     Args:
-        calls, split: their number, counted on every rank, and the number for which it is recorded how
-            much goes to whom.
-        moved: bytes that each rank sent to each other, and to itself.
+        calls, split: their number on every rank, and how many of them record how much goes to whom.
+        moved: bytes from each rank to each other, and to itself.
         pairs: the number of exchanges behind each.
-        sent, received: bytes of each group and rank, even if their destination is not recorded;
-            None if a size is unknown.
+        sent, received: bytes of each group and rank; None if a size is unknown.
         of_rank: exchanges of each group and rank.
     """
 
@@ -63,11 +61,7 @@ class Exchanges(NamedTuple):
 
 
 def exchanges(scope: Scope) -> Exchanges:
-    """Adds up the all-to-all exchanges of a scope.
-
-    The sender's own arguments show what it sent; for a sender that was not recorded or not
-    requested, the receiver's arguments do.
-    """
+    """Sums the all-to-all exchanges of a scope, from the sender's arguments, else the receiver's."""
     rows = scope.sql(_EXCHANGES).to_pylist()
     totals = Exchanges(0, 0, {}, {}, {}, {}, {})
     calls = split = 0
@@ -85,10 +79,8 @@ def exchanges(scope: Scope) -> Exchanges:
 
 
 class Exchange(NamedTuple):
-    """An exchange that is matched over all ranks of its group; `most_over_mean` is the largest amount that a rank
-    received over the mean of the ranks, None if none received anything. `most_on_rank` is that rank, None if all
-    received the same amount.
-    """
+    """An exchange that is matched over all ranks of its group, with the largest amount received over the mean (None for
+    nothing) and its rank (None if all are equal)."""
 
     group: str | None
     start_ns: int

@@ -26,9 +26,8 @@ WITHIN = {
     "FSDP": r"^(?:FSDP::|FullyShardedDataParallel\.)",
     "DDP": r"^DistributedDataParallel\.",
 }
-"""What encloses a collective's launch and shows its purpose, with the names of the ranges and operators:
-the accumulation of a gradient, whose hooks reduce it (DDP's, DeepSpeed's), FSDP's own ranges, and DDP's
-forward, which broadcasts buffers."""
+"""What encloses a collective's launch and shows its purpose: gradient accumulation (DDP's and DeepSpeed's hooks),
+FSDP's ranges, DDP's forward, which broadcasts buffers."""
 _DOES = {
     "gradients": ("all_reduce", "reduce_scatter", "reduce"),
     "FSDP": ("all_gather", "reduce_scatter", "all_reduce"),
@@ -38,11 +37,8 @@ _DOES = {
 
 
 class Parallelism(NamedTuple):
-    """A kind of parallelism and the rule that found it; both None if unknown.
-
-    `kind` is data, tensor, pipeline, expert or context, or several joined by +. `rule` is description
-    (of the process group), gradients, FSDP, DDP, module class or neighbours.
-    """
+    """Kind of parallelism (data, tensor, pipeline, expert, context, or several joined by +) and the rule that found it:
+    description, gradients, FSDP, DDP, module class or neighbours. Both None if unknown."""
 
     kind: str | None
     rule: str | None
@@ -50,11 +46,8 @@ class Parallelism(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def described(description: str) -> str | None:
-    """The parallelism that the description of a process group names; None if it names none.
-
-    It knows the names of Megatron (`TENSOR_MODEL_PARALLEL_GROUP`), of DeviceMesh and of torchtitan's
-    meshes (`mesh_dp_shard_cp`), and the plain words for the kinds. Data or tensor parallelism of experts
-    counts as data or tensor.
+    """The parallelism that a process group's description names: Megatron's, DeviceMesh's and torchtitan's names, and
+    the plain words; None for none.
 
     >>> described("EXPERT_DATA_PARALLEL_GROUP"), described("mesh_dp_shard_cp"), described("default_pg")
     ('data', 'data+context', None)
@@ -78,8 +71,7 @@ def parallelism(
 
     Args:
         within: a name of `WITHIN`.
-        module_class: class of the module that it was launched in.
-        chain: whether ranks of its group send and receive like pipeline stages (`pipeline.chains`).
+        chain: whether its group sends and receives like pipeline stages (`pipeline.chains`).
     """
     named = described(description) if description else None
     if named is not None:

@@ -28,11 +28,10 @@ _OF_GROUPS = """
 
 
 def chains(scope: Scope) -> frozenset[Group]:
-    """Groups whose ranks send and receive like the stages of a pipeline: to and from the same ranks, two at
-    most, and not all others of the group.
+    """Groups that send and receive like pipeline stages: to and from the same ranks, at most two, and not all others.
 
-    A ring, as in ring attention, sends to one neighbour and receives from the other; in an exchange made of single
-    transfers all ranks of the group are peers. With only two ranks, the cases cannot be distinguished.
+    Rings send to one neighbour and receive from the other; exchanges made of transfers have all ranks as peers. With
+    two ranks these cannot be distinguished.
     """
     groups: dict[Group, list[tuple[set[int], bool]]] = {}
     for row in scope.sql(_PEERS.format(collective=scope.every("collective"))).to_pylist():
@@ -57,10 +56,9 @@ class Pipelines(NamedTuple):
 
     Args:
         condition: SQL: the rows of `collective` in which stages wait for one another.
-        stage: the stage of each rank whose pipeline's ranks were recorded, from 0.
-        stages: the number of stages; 0 if unknown or different between pipelines.
-        calls: collectives and transfers between stages, counted on every rank.
-        unmeasured: those of them whose wait is unknown.
+        stage: the stage of each rank whose pipeline was recorded completely, from 0.
+        stages: their number; 0 if unknown or different between pipelines.
+        calls, unmeasured: transfers between stages on every rank, and those whose wait is unknown.
     """
 
     condition: str
@@ -71,10 +69,7 @@ class Pipelines(NamedTuple):
 
 
 def pipelines(scope: Scope) -> Pipelines | None:
-    """Finds the pipelines of a scope; None if there is no sign of one.
-
-    They are found by the description of a process group, else by who sends to whom (`chains`).
-    """
+    """Finds the pipelines of a scope by group descriptions, else by who sends to whom; None without a sign of one."""
     rows = scope.sql(_OF_GROUPS).to_pylist()
     if not any(row["to_peer"] for row in rows):
         return None

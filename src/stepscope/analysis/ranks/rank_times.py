@@ -58,14 +58,11 @@ class RankSteps(NamedTuple):
     """A rank's steps in one of its recordings.
 
     Args:
-        rank, span: the rank, and which of its recordings.
-        step: their numbers.
-        counted: whether they enter means (see `counted`).
-        devices: how many devices its measures are summed over; 0 if none was recorded.
-        times: ns by measure, a number for each step: `step`, its length; summed over devices, `PARTS`,
-            `communication` and `copy`, hidden or not, and `kernels`, while one ran; `waiting` for other ranks
-            in collectives; `bubble`, waiting for other stages of a pipeline while none of its devices computed or
-            copied. Measures that were not recorded are missing.
+        counted: whether they enter means.
+        devices: number of devices that measures are summed over; 0 if none was recorded.
+        times: ns by measure, a number per step: `step`; summed over devices `PARTS`, `communication` and `copy` (hidden
+            or not), `kernels`; `waiting` for ranks in collectives; `bubble`, waiting for other pipeline stages while no
+            device computed or copied. Unrecorded measures are missing.
     """
 
     rank: int
@@ -77,11 +74,8 @@ class RankSteps(NamedTuple):
 
 
 def rank_steps(scope: Scope) -> list[RankSteps]:
-    """What each rank did in each requested step, in order of rank and span; cached in the scope.
-
-    Without marked steps, the recording is one step, as in `steps`, and devices are examined from their first work
-    to their last, as in `device-time`.
-    """
+    """What each rank did in each requested step, by rank and span; cached in the scope. Without marked steps the
+    recording is one step, and devices count from first to last work."""
     return scope.once(__name__, lambda: list(_rank_steps(scope)))
 
 
@@ -147,18 +141,14 @@ class Differs(NamedTuple):
 
 
 def outliers(samples: Mapping[int, Sequence[float]], step_ns: float, resolution_ns: float) -> dict[int, Differs]:
-    """Finds the ranks whose mean of a measure differs from the others' by more than noise can explain.
+    """Finds the ranks whose mean of a measure differs from the others' by more than noise explains.
 
-    A rank differs if the distance of its mean from the median of the other ranks' means is above
-    3.5 robust standard deviations of those means (1.4826 times the median absolute deviation), above
-    the noise (half of the 95 % interval of its mean over its steps), above 2 % of a mean step, and
-    above the resolution of the recorded times. With fewer than 3 ranks nothing can be said, nor with a
-    single step, whose noise is unknown.
+    The distance from the median of the others' means must exceed 3.5 robust standard deviations (1.4826 MAD), half of
+    the mean's 95 % interval, 2 % of a step, and the times' resolution. Needs 3 ranks, and two steps of each.
 
     Args:
-        samples: the measure of each rank, a number for each step (ns).
-        step_ns: the mean step of all ranks (ns).
-        resolution_ns: the resolution of recorded times (ns).
+        samples: each rank's measure per step (ns).
+        step_ns: the mean step of all ranks.
 
     >>> list(outliers({0: [100, 101], 1: [101, 102], 2: [100, 100], 3: [150, 149]}, 100.0, 0.0))
     [3]

@@ -1,19 +1,15 @@
 """Finds the ranks that others wait for in collectives, and what the late ones did meanwhile.
 
-A rank that reaches a collective early waits there for the last one. To find what the last one did longer, the two are
-compared since they last continued together: the end of the previous collective that both took part in and the early one
-stood still for. From there each has its own stretch of time to its arrival, by its own clock, and the two stretches
-differ by the wait. Each stretch is divided completely, so that the differences of its parts add up to the wait.
+A rank that arrives early waits for the last one. The two are compared since they last continued together: the end of
+the previous collective of both for which the early one stalled. From there each has its own interval to its arrival, by
+its own clock; the intervals differ by the wait. Each is divided completely, so that the differences of the parts add up
+to the wait. A wait is weighted by its cost over its length (`stalls`): waits that overlap computation are free.
 
-A wait beside computation costs nothing, and waits of several consecutive buckets cost only as much as the rank
-stands still in the end. So a wait is weighted by its cost (`stalls`) over its length.
-
-A part may again be a wait: for a third rank, in a collective of another group. Then the third rank is the
-cause, and what it did. Such chains of waits are followed back with weights: a wait passes a part of its weight to each
-wait of the late rank within it, and takes weight from each wait of the early rank, which would have waited longer
-without it, but passes on no more than its length: what a late rank catches up of its own waits costs nobody. So the
-charges of all ranks add up to the cost of all waits. If some collectives could not be matched, as between
-the stages of a pipeline on nodes whose clocks cannot be compared, given and taken weights no longer cancel: then each
+A part may itself be a wait, for a third rank in another group's collective, which is then the cause. Such chains are
+followed back with weights: a wait passes part of its weight to each wait of the late rank within it, and takes weight
+from each wait of the early rank, which would otherwise have waited longer; it passes on no more than its length, since
+skew that is recovered during the rank's own waits costs nobody. So the charges of all ranks add up to the cost of all
+waits. Where collectives could not be matched (pipeline stages with unaligned clocks), weights do not cancel, and each
 wait stays with the rank that arrived last.
 """
 
@@ -60,9 +56,8 @@ CAUSES = (
     "not recorded",
     "before the recording",
 )
-"""What a late rank did longer than a rank that waited for it. `communication` is the time of its other
-collectives without waiting; `host` is operators, ranges, Python and runtime calls while its device was
-idle; the last two are what its recording does not show."""
+"""What a late rank did longer than one that waited for it. `communication` excludes waiting; `host` is operators,
+ranges, Python and runtime calls on an idle device; the last two are not in its recording."""
 
 _COLLECTIVES = f"""
     SELECT rank, span, coalesce(match_id, -1) AS match_id, start_ns, end_ns,
@@ -106,8 +101,7 @@ _LAYERS = (1, 2, None, 3, 0, 4, 5, 7, 6, 8)
 
 
 _CONTRADICTS = 0.25
-"""Waits are not followed back if that takes more than this share of all waiting from ranks: if a rank makes the
-others wait less than nothing, too much was charged elsewhere."""
+"""Waits are not followed back if more than this share of all waiting would become negative charges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,23 +109,19 @@ class RankSkew:
     """Waits of ranks for others in the requested steps, one per row.
 
     Args:
-        match: the number of the collective (`collective.match_id`).
+        match: `collective.match_id`.
         waiter, late: the rank that waited, and the one that arrived last.
         step: step in which it waited; -1 outside of steps.
-        wait_ns: how long (ns).
-        cost_ns: how much sooner it would have continued without it (ns); see `stalls`.
-        asked: whether it was requested.
-        weight: how much of it is charged to what the late rank did; with the waits that it caused.
-        causes_ns: what the late rank did longer (ns): a column for each of `CAUSES`. Multiplied by the weight
-            it is the charge.
-        late_start, late_end, wait_start, wait_end: the stretches of time that were compared (ns), and
-            `late_span`, `wait_span`, their recordings.
-        collectives: matched collectives in the requested steps.
-        untold: those of them whose last rank is unknown because of the clocks, or damaged.
-        attended: for each rank, those it took part in whose last rank is known.
-        last: for each rank, those of them at which it arrived last.
-        steps: mean number of steps per rank; 1 if none are marked.
-        step_ns: their mean length (ns); None if none are marked.
+        cost_ns: how much sooner it would have continued without the wait (`stalls`).
+        requested: whether it was requested.
+        weight: how much of it is charged to what the late rank did, with the waits that it caused.
+        causes_ns: what the late rank did longer, a column per cause; times the weight it is the charge.
+        late_start, late_end, wait_start, wait_end: the compared intervals (ns), of the recordings `late_span`,
+            `wait_span`.
+        collectives, undecided: matched collectives in the requested steps, and those whose last rank is unknown or
+            damaged.
+        attended, last: by rank: decided collectives that it took part in, and at which it arrived last.
+        steps, step_ns: mean number and length of steps per rank; 1 and None if none are marked.
         ranks: ranks with matched collectives.
         followed: whether waits were followed back to their origin.
     """
@@ -167,12 +157,7 @@ class RankSkew:
         return charged
 
     def by_rank(self, values: Array, *, of: Array | None = None) -> dict[int, Array]:
-        """Sums rows for every rank, by the late one: one column or several.
-
-        Args:
-            values: a row for each wait.
-            of: the ranks by which to add up, if not the late ones.
-        """
+        """Sums rows by late rank, or by the ranks in `of`: one column or several."""
         sums = np.zeros((max(self.ranks) + 1, *values.shape[1:]), dtype=np.float64)
         np.add.at(sums, self.late if of is None else of, values)
         return {rank: sums[rank] for rank in self.ranks}
@@ -183,11 +168,9 @@ class RankSkew:
 
 
 def find_skew(scope: Scope) -> RankSkew | None:
-    """Finds whom ranks waited for in the steps that count, or in those requested; None if no collective was
-    matched over ranks.
+    """Finds whom ranks waited for in the counted or requested steps; None if no collective was matched.
 
-    All ranks of the recording are examined, whichever were requested: a rank is late relative to the others. Those
-    whose recording is damaged are neither late nor wait (`query.sound`).
+    All undamaged ranks are examined, whichever were requested: skew is relative to the others.
     """
     return scope.kept("skew of valid ranks", lambda: _find_skew(scope), RankSkew)
 
@@ -282,8 +265,8 @@ class _Waits:
         self.of_row[self.wait] = np.arange(len(self.wait))
 
     def _since(self) -> None:
-        """Finds for each wait the rows of the previous collective that both ranks took part in and the waiting one
-        stood still for, so that both continued from there: -1 without one."""
+        """Finds for each wait the rows of the last earlier collective of both ranks for which the waiting one stalled;
+        -1 for none."""
         rows, sets = self.rows, self._sets()
         self.since_late = np.full(len(self.wait), -1, dtype=np.int64)
         self.since_wait = np.full(len(self.wait), -1, dtype=np.int64)
@@ -456,14 +439,8 @@ class _Waits:
         return max(1.0, count / ranks), float(sum(steps.sum() for steps in lengths)) / max(1, count)
 
     def _follow(self, weight: Array) -> Array:
-        """Passes the weights of waits to the waits that they consist of, from the last to the first.
-
-        Args:
-            weight: of each wait; changed in place.
-
-        Returns:
-            How much of each wait consists of such waits (ns).
-        """
+        """Passes weights, in place, from each wait to the waits that it consists of. Returns how much of each wait
+        those are (ns)."""
         wait, of, part = self._made_of()
         wait_ns = self.rows["wait_ns"][self.wait]
         taken = np.bincount(wait, part * wait_ns[of], minlength=len(wait_ns))
@@ -479,8 +456,8 @@ class _Waits:
         return taken
 
     def _made_of(self) -> tuple[Array, Array, Array]:
-        """The waits that each wait consists of: its number, the other's number, and the share of the other
-        (negative for earlier waits of the waiting rank itself); ordered by the first."""
+        """The waits within each wait: its number, theirs, and their share (negative for the waiting rank's own earlier
+        waits)."""
         rows = self.rows
         parts: list[tuple[Array, Array, Array]] = []
         for side, row in enumerate((self.late, self.wait)):

@@ -1,11 +1,10 @@
 """The cost of waits in collectives for the waiting rank: how much sooner it would have continued without them.
 
-A collective runs on its own stream or thread, beside the rank's computation, and costs nothing until the rank stands
-still for its result. Of several consecutive collectives, such as the buckets of a gradient, each waits for a late rank,
-but the time is lost only once. So the collectives of a stream are examined together from one *stand* of the rank to the
-next. Without a wait, the following ones start as soon as they are launched and the previous one has ended. When the
-last one would have ended without the first wait, without the first two, and so on gives the cost of each. The sum is
-how much earlier the rank would have continued, and never more than it stood still.
+A collective runs on its own stream or thread and costs nothing until the rank stalls for its result. Of consecutive
+collectives, such as gradient buckets, each waits for a late rank, but the time is lost once. So a stream's collectives
+are examined together, from one *sync point* of the rank to the next. Without a wait, the following ones start as soon
+as they are launched and the previous one has ended. When the last one would have ended without the first wait, without
+the first two, and so on gives the cost of each; the sum is at most the stall.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ _FOREVER = np.iinfo(np.int64).max // 4
 
 @dataclass(frozen=True, slots=True)
 class RankActivity:
-    """What a rank did beside its collectives.
+    """What a rank did besides its collectives.
 
     Args:
         busy: when it computed or copied.
-        start, end, launch: of each piece of device work, in order of start (ns); NEVER if the launch is unknown.
+        start, end, launch: of each piece of device work, by start (ns); NEVER if the launch is unknown.
         returned: when calls that waited for the device returned, in order (ns).
     """
 
@@ -47,8 +46,7 @@ class RankActivity:
         return leads
 
     def waited(self, since: Array) -> Array:
-        """When the host next returned from a wait for the device (ns): work launched after that would also have
-        moved, had the rank continued sooner."""
+        """When the host next returned from a wait for the device (ns): work launched later would also have moved."""
         returned: Array = np.append(self.returned, _FOREVER)[np.searchsorted(self.returned, since)]
         return returned
 
@@ -63,9 +61,9 @@ class Stalls:
     """The cost of a rank's collectives.
 
     Args:
-        since, until: for each, the time that its wait cost (ns); equal if it cost nothing. No two overlap.
-        stood: whether the rank stood still until it had ended.
-        still: the time in which it stood still for collectives, waiting or not.
+        since, until: the time that each one's wait cost (ns); equal for nothing. No two overlap.
+        stalled: whether the rank stalled until it had ended.
+        still: all stalls for collectives, waiting or not.
     """
 
     since: Array
@@ -75,13 +73,8 @@ class Stalls:
 
 
 def find_stalls(rows: Columns, activity: RankActivity) -> Stalls:
-    """Computes the cost of collectives for a rank.
-
-    Args:
-        rows: `start_ns`, `end_ns`, `wait_ns`, `launch_ns` (NEVER if unknown) and `stream` of its collectives; those
-            of a stream run one after the other.
-        beside: what it did beside them.
-    """
+    """Computes the cost of collectives; `rows` has their `start_ns`, `end_ns`, `wait_ns`, `launch_ns` (NEVER if
+    unknown) and `stream`, on which they run one after the other."""
     order = np.lexsort((rows["end_ns"], rows["start_ns"], rows["stream"]))
     rows = {name: values[order] for name, values in rows.items()}
     start, end = rows["start_ns"], rows["end_ns"]
@@ -118,7 +111,7 @@ def find_stalls(rows: Columns, activity: RankActivity) -> Stalls:
 
 
 def _sync_points(rows: Columns, activity: RankActivity) -> tuple[Array, Array, Array]:
-    """For each collective: in which pause it ended, since when the rank stood still then, and whether for this one."""
+    """For each collective: the pause in which it ended, since when the rank stalled then, and whether for this one."""
     start, end, busy = rows["start_ns"], rows["end_ns"], activity.busy
     gap = np.searchsorted(busy.start, end, side="left")
     since = np.append(start.min(initial=_FOREVER), busy.end)[gap]
@@ -143,8 +136,8 @@ def _sync_points(rows: Columns, activity: RankActivity) -> tuple[Array, Array, A
 
 
 def _ends(rows: Columns, activity: RankActivity, section: Array, first: Array, last: Array) -> tuple[Array, Array]:
-    """When the last collective of each one's section would have ended without this wait and the following ones, and
-    without only the following ones (ns)."""
+    """When the last collective of each one's section would have ended without this and the following waits, and without
+    only the following ones (ns)."""
     start, end = rows["start_ns"], rows["end_ns"]
     opened = start[first][section]
     ready = np.maximum(_ready(rows, activity), opened)
@@ -167,8 +160,7 @@ def _ends(rows: Columns, activity: RankActivity, section: Array, first: Array, l
 
 
 def _ready(rows: Columns, activity: RankActivity) -> Array:
-    """When each collective could have started, ignoring those before it on its stream (ns): once it was launched and
-    the rank's previously launched work had ended."""
+    """When each collective could have started but for its stream (ns): launched, and earlier launched work had ended."""
     start, launch = rows["start_ns"], rows["launch_ns"]
     launched = np.flatnonzero(activity.launch != NEVER)
     launched = launched[np.argsort(activity.launch[launched], kind="stable")]
@@ -179,14 +171,13 @@ def _ready(rows: Columns, activity: RankActivity) -> Array:
 
 
 def _floors(floor: Array, without: Array, end: Array, is_sync: Array, activity: RankActivity) -> Array:
-    """The earliest start of each stand's cost (ns): with earlier stands, it costs no more than the time by which all
-    work of the rank until the next stand could have started earlier.
+    """The earliest start of each sync point's cost (ns): with earlier ones, it is at most the time by which all work of
+    the rank until the next one could have started earlier.
 
     Args:
         floor: the earliest start for other reasons.
-        begin: when each would have ended without its waits.
-        end: when it ended.
-        known: whether it is a stand.
+        without, end: when each would have ended without its waits, and ended.
+        is_sync: whether the rank stalled for it.
     """
     result: Array = floor.copy()
     points = np.flatnonzero(is_sync)[np.argsort(end[is_sync], kind="stable")]
@@ -202,8 +193,7 @@ def _floors(floor: Array, without: Array, end: Array, is_sync: Array, activity: 
 
 
 def _leads(end: Array, activity: RankActivity) -> list[list[tuple[int, int]]]:
-    """For the rank's work between each stand and the next: with how many of all stands it moves along, counted since
-    the host had waited for them, and by how much earlier it could have started besides (ns)."""
+    """For each interval between two sync points: how many upstream waits shift it, and its remaining slack (ns)."""
     leads: list[list[tuple[int, int]]] = [[] for _ in end]
     of = np.searchsorted(end, activity.start, side="right") - 1
     moved = np.searchsorted(activity.waited(end), activity.launch, side="right")
@@ -218,8 +208,7 @@ def _leads(end: Array, activity: RankActivity) -> list[list[tuple[int, int]]]:
 
 
 def _together(gap: Array, start: Array, end: Array, is_sync: Array) -> list[tuple[int, int]]:
-    """Pairs of sections that end in the same pause of the rank, the first while the last collective of the second is
-    under way."""
+    """Pairs of sections that end in the same pause, the first while the second's last collective is under way."""
     order = np.flatnonzero(is_sync)[np.lexsort((end[is_sync], gap[is_sync]))]
     shared = np.flatnonzero(gap[order][1:] == gap[order][:-1])
     pairs = []
@@ -234,9 +223,10 @@ def _together(gap: Array, start: Array, end: Array, is_sync: Array) -> list[tupl
 
 
 def until_woken(start: Array, end: Array, busy: Intervals) -> Array:
-    """When collectives of the host were done (ns): a thread of the library wakes the training loop before its own event
-    ends, and may first have to wait for a core. If the loop paused for a collective that was under way, and continued
-    at its end within a tenth of the pause, it was done then."""
+    """When collectives of the host were done (ns): the library wakes the training loop before its own event ends.
+
+    If the loop paused for a collective and continued at its end within a tenth of the pause, it was done then.
+    """
     done: Array = end.copy()
     low = np.maximum(np.searchsorted(busy.start, start, side="right"), 1)
     high = np.searchsorted(busy.start, done, side="left")

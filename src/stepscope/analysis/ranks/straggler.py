@@ -1,16 +1,12 @@
-"""Finds the rank that the others wait for: from a trace's collectives, or from the phases of every rank's steps.
+"""Finds the ranks that the others wait for: from a trace's collectives (`skew`), or from the phases of every rank's
+steps.
 
-A trace of all ranks has each collective's arrivals, and what the late rank did before (`skew`). Phases
-do not. Ranks that exchange gradients in every step have steps of the same length, whoever is late: the others
-wait for the rest of it. An all-reduce inside backward even makes all backwards equally long if a
-rank is late within its own. So a phase that is longer on one rank proves nothing by itself: the rank
-may be late in it, or wait in it. Three things are evidence:
+Phases do not show arrivals: gradient exchange makes steps, and with overlapped all-reduce even backwards, equally long
+on all ranks, so a longer phase may be a wait. Three things are evidence:
 
 1. **All-reduce**, if DDP timed it on every rank: the rank that arrives last waits least there.
-2. **Input wait** is never a wait for another rank, and ends only when a batch is there.
-3. **One of many**: without timings of the all-reduce, and with four ranks or more, a few ranks that
-   do more than all others before they meet are late. It is far less likely that all others are late by the same
-   time and these few wait for them.
+2. **Input wait** is never a wait for another rank.
+3. **One of many**: with four ranks or more, a few that do more than all others before they meet are late.
 
 Without such evidence, no rank is named.
 """
@@ -42,11 +38,10 @@ class RankTimes:
 
     Args:
         step_ns: the complete step, on the host.
-        phases: each phase: on the device if it was marked, else on the host. Input wait is the
-            host's; with a device the residual is left out, because it includes waiting for the device.
-        all_reduce_ns: of a backward, including waiting for late ranks; None if it was not timed.
+        phases: on the device if marked there (then without the residual, which includes waiting for it), else on the
+            host.
+        all_reduce_ns: of a backward, with waiting for late ranks; None if it was not timed.
         forward_waits: ranks wait for each other in forward, too.
-        on_device: the phases are the device's.
     """
 
     step_ns: float
@@ -58,18 +53,15 @@ class RankTimes:
 
 @dataclass(frozen=True, slots=True)
 class Straggler:
-    """Ranks that the others wait for.
+    """Ranks that the others wait for, the latest first.
 
     Args:
-        ranks: the ranks; the latest first.
-        late_ns: what the others lose by the latest, in a mean step.
-        share_ratio: the same, as a share of the step.
-        phase: the phase in which it loses that time; None if collectives, not phases, are the evidence.
-        phase_ns: how much longer it is in that phase than the others; None for backward, where
-            waiting hides the difference.
-        waits_ns: the time that it and the others (their median) spend in all-reduce; None if not timed.
-        in_step: the others' steps are as long as its own: they wait in every step.
-        cause: with collectives, what it did longer than those that waited, a name in `skew.CAUSES`.
+        late_ns: what the others lose by the latest, in a mean step; `share_ratio` of the step.
+        phase: where it loses that time; None if collectives are the evidence.
+        phase_ns: how much longer that phase is than the others'; None for backward, which includes waiting.
+        waits_ns: time in all-reduce of the latest and of the others (median); None if not timed.
+        in_step: the others' steps are as long: they wait in every step.
+        cause: with collectives, the name in `skew.CAUSES` of what it did longer.
     """
 
     ranks: tuple[int, ...]
@@ -111,15 +103,12 @@ def late_in_collectives(skew: RankSkew) -> Straggler | None:
 
 
 def recorded_skew(skew: RankSkew) -> dict[int, float]:
-    """How long one of the others waits because of each rank in a mean step (ns).
-
-    Time before a rank's recording is left out: ranks do not start recording at the same time.
-    """
+    """How long one of the others waits for each rank in a mean step (ns), without time before the rank's recording."""
     return {rank: skew.per_step(float(causes.sum())) for rank, causes in skew.by_rank(recorded_charges(skew)).items()}
 
 
 def recorded_charges(skew: RankSkew) -> Array:
-    """What each wait is charged (ns), a column a cause, without what lies before a recording."""
+    """The charge of each wait (ns), a column per cause, without what lies before a recording."""
     from stepscope.analysis.ranks.skew import CAUSES
 
     charged: Array = skew.charged_ns[:, : CAUSES.index("before the recording")]

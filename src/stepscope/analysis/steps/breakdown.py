@@ -1,4 +1,4 @@
-"""Breaks a step down: every moment is assigned to exactly one activity."""
+"""Breaks a step down: every moment is assigned to exactly one part."""
 
 from __future__ import annotations
 
@@ -45,8 +45,7 @@ PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader",
 """Activities, in order of precedence."""
 
 IDLE_PARTS = ("communication", "runtime", "dataloader", "cpu_exec", "range", "other")
-"""What may run while all devices of the recording are idle: `range` is a range in which nothing
-else was recorded, a part of `cpu_exec` elsewhere."""
+"""What may run while all devices idle; `range` is a range with nothing else recorded, elsewhere part of `cpu_exec`."""
 WAITING = ("runtime", "cpu_exec", "range", "other")
 """What the host does while the device is idle for a reason that no other part of the step names."""
 
@@ -67,19 +66,18 @@ _HOST = f"""
     FROM host_event
     WHERE {{ranks}} AND ({COMMUNICATES} OR role = 'dataloader' OR kind = 'runtime' OR {_CPU})
 """
-"""Which host events belong to which activity. An event that fits two belongs to the first. One query: reading
-the times once for each activity would cost more than this condition."""
+"""Host events by activity, the first that fits; one query, since reading the times again costs more."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostWaits:
-    """The gaps of a recording's devices that the host ended, or that no work ended.
+    """Gaps of a recording's devices that the host ended, or that no work ended.
 
     Args:
         start, end: of each gap (ns).
-        window: index of the counted step that contains it; 0 if steps are not marked.
-        parts_ns: what the host did meanwhile: a row for each gap, a column for each of `IDLE_PARTS`.
-        blocked_ns: how long the host waited for the device itself, in calls that copy or synchronise.
+        window: index of its counted step; 0 if steps are not marked.
+        parts_ns: what the host did meanwhile: a row per gap, a column per `IDLE_PARTS`.
+        blocked_ns: how long the host itself waited for the device, copying or synchronising.
         launched: whether work that was launched in the gap ended it.
     """
 
@@ -95,12 +93,13 @@ class HostWaits:
 class Breakdown:
     """The steps of one recording and how their time is divided.
 
-    `parts_ns` has a row for each step and a column for each of `PARTS`; a row sums to the step's length.
-    `measured` says for each of `PARTS` whether the recording can show it at all. `device_span_ns`
-    divides the time from the device's first work to its last in the same way; empty without a device.
-    `idle_ns` divides the time in which all devices were idle, in the steps that count (without marked
-    steps, from first work to last): a row for each of `CAUSES`, a column for each of `IDLE_PARTS`;
-    `waits` has those of its gaps that count as waiting for the host.
+    Args:
+        parts_ns: a row per step, a column per part of `PARTS`; rows add up to the step.
+        measured: whether the recording can show each part.
+        device_span_ns: the same from the device's first work to its last; empty without a device.
+        idle_ns: idle time of all devices in counted steps (unmarked: from first to last work): a row per `CAUSES`, a
+            column per `IDLE_PARTS`.
+        waits: those of its gaps that count as waiting for the host.
     """
 
     rank: int
@@ -155,11 +154,9 @@ def break_down(
 
     Args:
         scope: the events, of all steps.
-        steps: the steps to break down, as `steps_of` returns them.
-        device: the device's work, as `device_work` returns it.
-        ranks: the SQL condition on ranks with which all of these were read.
-        causes: whether to find the causes of idle time; `idle_ns` is all 0 otherwise.
-        marked: whether steps are marked; the entire recording is one step otherwise.
+        steps, device: `steps_of` and `device_work`, read with the condition `ranks`.
+        causes: whether to find the causes of idle time; else `idle_ns` is 0.
+        marked: whether steps are marked; else the recording is one step.
     """
     depth = outer_depth(scope, ranks)
     inner = max(depth, range_depth(scope, ranks)) if causes else depth
@@ -246,7 +243,7 @@ def _layers(device: Columns | None, host: Columns | None) -> list[Intervals]:
 
 
 def mean_parts(parts_ns: Array) -> list[int]:
-    """The mean of rows of parts, in integer ns whose sum is the rounded mean of the totals.
+    """Mean parts in integer ns that add up to the rounded mean total.
 
     >>> mean_parts(np.array([[1, 2, 0], [2, 2, 0]]))
     [2, 2, 0]

@@ -16,13 +16,8 @@ PRECEDENCE = (COMPUTATION, COPY, FILL, COMMUNICATION)
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The events' shares of windows: one row for each event and window with time in common.
-
-    Args:
-        row: index of the event.
-        window: index of the window.
-        ns: time assigned to this event only.
-    """
+    """Events' shares of windows, a row per event and window with time in common: indices, and the ns assigned to the
+    event."""
 
     row: Array
     window: Array
@@ -30,14 +25,9 @@ class Shares:
 
 
 def exclusive_shares(work: Columns, window_start: Array, window_end: Array) -> Shares:
-    """Assigns every moment in which the device works to one of the events that run in it.
+    """Assigns every moment of a device's work to one event: the first kind in `PRECEDENCE`, then the earliest start.
 
-    The first kind in `PRECEDENCE` takes it, and within a kind the event that started first. So the
-    sums by kind are exactly those of the step's breakdown.
-
-    Args:
-        work: the device's work, as `device_work` returns it.
-        window_start, window_end: windows in order of time that do not overlap (ns).
+    Sums by kind are those of the step's breakdown. Windows are in order and do not overlap (ns).
     """
     taken = Intervals(*np.zeros((2, 0), np.int64))
     shares: list[tuple[Array, Array, Int64s]] = []

@@ -27,8 +27,8 @@ CAUSES = ("host wait", "kernel wait", "other", "unlinked", "no work follows")
 HOST_WAIT, KERNEL_WAIT, OTHER, UNLINKED, NO_WORK_FOLLOWS = range(5)
 
 KERNEL_WAIT_NS = 30_000
-"""A shorter gap after work that was launched in time is the device's own delay (Holistic Trace
-Analysis). So is the duration of a launch call at the start of a gap."""
+"""A shorter gap after work that was launched in time is the device's own delay (HTA); so is a launch call at its start.
+"""
 
 COMMUNICATES = f"role = 'communication' AND regexp_matches(name, '{ON_HOST}')"
 """SQL: collectives that run on the host, rather than being only enqueued there."""
@@ -69,8 +69,7 @@ _CONDITIONS = {
     "annotation": "kind = 'annotation' AND role IS DISTINCT FROM 'step'",
     "python": "kind = 'python' AND depth <= {depth}",
 }
-"""Which host events belong to which activity. Python frames inside an operator, a range or another frame
-add nothing to what these cover and are not read; there may be millions."""
+"""Host events of each activity. Python frames inside operators, ranges or frames add nothing and are not read."""
 _RUNTIME_CALLS = """
     CASE role WHEN 'synchronize' THEN {synchronize} WHEN 'allocate' THEN {allocate}
         WHEN 'launch' THEN {launch} WHEN 'graph_launch' THEN {launch} WHEN 'copy' THEN {launch}
@@ -118,8 +117,7 @@ _FRAMES = """
 
 
 def frames_in(scope: Scope, gaps: Collection[Gap]) -> dict[Gap, str]:
-    """For each gap the innermost Python frame of the program that covers at least half of it, on the
-    first recorded thread that has one. Gaps without a recorded frame are left out."""
+    """For each gap the program's innermost Python frame that covers half of it, on the first thread that has one."""
     columns = {name: [getattr(gap, name) for gap in gaps] for name in Gap._fields}
     rows = scope.sql(_FRAMES, columns).to_pylist()
     return {Gap(row["rank"], row["span"], row["gap_start"], row["gap_end"]): row["frame"] for row in rows}
@@ -132,16 +130,13 @@ def launched_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
 
 
 def find_gaps(work: Columns, kernel_wait_ns: int, windows: Columns | None = None) -> Gaps:
-    """The gaps between work that runs on one stream, or on one device.
-
-    A gap extends from the latest end so far to the next start: the latest, because work may start
-    before earlier-started work has ended.
+    """The gaps between work on one stream or device: from the latest end so far to the next start.
 
     Args:
         work: as `launched_work` or `device_work` returns it.
-        kernel_wait_ns: gaps at least this long are not the device's own delay between two kernels.
-        windows: time windows (`start_ns`, `end_ns`) in order, to which gaps are cut; the time from
-            a window's start to the first work, and from the last to its end, is then a gap too.
+        kernel_wait_ns: longer gaps are not the device's own delay.
+        windows: time windows (`start_ns`, `end_ns`) in order, to which gaps are cut; their idle starts and ends are
+            gaps too.
     """
     order = np.argsort(work["start_ns"], kind="stable")
     start, end = work["start_ns"][order], work["end_ns"][order]
@@ -181,10 +176,7 @@ def _causes(starts: Array, ends: Array, launch: Array, launched: Array, kernel_w
 
 
 def host_activity(scope: Scope, ranks: str = "rank >= 0") -> dict[tuple[int, int], list[Intervals]]:
-    """When the host of each recording did each of `HOST_ACTIVITIES` except the last.
-
-    Recordings without host events are left out.
-    """
+    """When the host of each recording with host events did each of `HOST_ACTIVITIES` except the last."""
     number = {activity: index for index, activity in enumerate(HOST_ACTIVITIES)}
     depth = outer_depth(scope, ranks)
     queries = [
