@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.link.launches import _begun
+from stepscope.link.launches import _started_calls
 
 
 def test_kernel_belongs_to_the_launch_of_its_correlation(recording):
@@ -162,7 +162,7 @@ def test_calls_of_a_number_that_have_started_are_those_that_counting_finds(calls
     asked = [(group % len(calls), moment) for group, moment in asked]
     calls = [sorted(starts) for starts in calls]
     count = np.array([len(starts) for starts in calls])
-    begun = _begun(
+    begun = _started_calls(
         np.cumsum(count) - count,
         count,
         np.concatenate(calls),
@@ -176,5 +176,5 @@ def test_one_number_for_all_calls_takes_no_memory_for_each_pair():
     many = 200_000  # compared each with each they were 320 GB
     ones = np.zeros(many, dtype=np.int64)
     times = np.arange(many)
-    begun = _begun(np.array([0]), np.array([many]), times, ones, times)
+    begun = _started_calls(np.array([0]), np.array([many]), times, ones, times)
     assert begun[-1] == many

@@ -79,7 +79,7 @@ def test_a_recursion_keeps_its_innermost_frames(recording):
 
 
 def test_long_names_in_many_stacks_do_not_multiply(recording, monkeypatch):
-    monkeypatch.setattr(stacks, "_MOST_TEXT", 3_000)
+    monkeypatch.setattr(stacks, "_MAX_TEXT", 3_000)
     recording.python(f"{'x' * 1000}.py(1): run", 0, 1000)
     operators = []
     for number in range(10):

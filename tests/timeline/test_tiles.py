@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.link.lanes import MOST_BESIDE, blocks
+from stepscope.link.lanes import MAX_LANES, blocks
 from stepscope.timeline.lanes import Columns, Lane, Lanes, Merged, laid_out
 from stepscope.timeline.tiles import BINS, Curve, Names, curve_tile, tile
 
@@ -42,7 +42,7 @@ def lanes_of(events):
 @examples(100)
 @given(st.lists(EVENT, max_size=25))
 @example([(0, 0, 5, 0, 0), (0, 0, 5, 10, 1), (0, 0, 5, 5, 2)])
-@example([(0, 0, 0, 100, 0)] * (MOST_BESIDE + 3))
+@example([(0, 0, 0, 100, 0)] * (MAX_LANES + 3))
 def test_each_event_is_on_one_lane_of_its_track_and_a_lane_is_one_after_the_other(events):
     tracks = lanes_of(events)
     for number, track in enumerate(tracks):
@@ -52,7 +52,7 @@ def test_each_event_is_on_one_lane_of_its_track_and_a_lane_is_one_after_the_othe
             own = lane.events
             assert (np.diff(own.start) >= 0).all()
             assert (lane.reach == np.maximum.accumulate(own.end)).all()
-    crowded = len(events) > MOST_BESIDE
+    crowded = len(events) > MAX_LANES
     if not crowded:
         for lane in (lane for track in tracks for lane in track.lanes):
             assert (lane.events.start[1:] >= lane.events.end[:-1]).all()

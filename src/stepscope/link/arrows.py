@@ -32,16 +32,16 @@ class Arrows:
 
 def read_arrows(flow: pa.Table, category: str, thread: pa.Table) -> Arrows:
     """The arrows of a category; if one arrow has several starts, the first in the file counts."""
-    wanted = np.flatnonzero(codes(flow, "category", {category: 0}) == 0)
-    phase = codes(flow, "phase", {"s": 0, "f": 2})[wanted]
-    flow_id = numbers(flow, "flow_id")[wanted]
-    time = numbers(flow, "time_ns")[wanted]
+    chosen = np.flatnonzero(codes(flow, "category", {category: 0}) == 0)
+    phase = codes(flow, "phase", {"s": 0, "f": 2})[chosen]
+    flow_id = numbers(flow, "flow_id")[chosen]
+    time = numbers(flow, "time_ns")[chosen]
     pid, pids = words(flow, "pid")
     tid, tids = words(flow, "tid")
-    pid, tid = pid[wanted], tid[wanted]
+    pid, tid = pid[chosen], tid[chosen]
     number_of = {(row["pid"], row["tid"]): row["thread"] for row in thread.select(["pid", "tid", "thread"]).to_pylist()}
     tracks, track = np.unique(pid.astype(np.int64) * len(tids) + tid, return_inverse=True)
-    pairs = [(pids[one // len(tids)], tids[one % len(tids)]) for one in tracks.tolist()]
+    pairs = [(pids[pair // len(tids)], tids[pair % len(tids)]) for pair in tracks.tolist()]
     thread_of = np.array([number_of.get(pair, -1) for pair in pairs], dtype=np.int64)[track]
     starts, ends = np.flatnonzero(phase == 0), np.flatnonzero(phase == 2)
     starts = starts[np.argsort(flow_id[starts], kind="stable")]

@@ -21,7 +21,7 @@ from stepscope.schema.arrays import Int32s, Int64s
 Directions = NDArray[np.int8]
 
 NO_DIRECTION, FORWARD, BACKWARD_PASS, OPTIMIZER_PASS = -1, 0, 1, 2
-_MOST_THREADS = 256
+_MAX_THREADS = 256
 """Forward threads that are distinguished; only damaged numbers are more."""
 DIRECTIONS = ("forward", "backward", "optimizer")
 
@@ -50,22 +50,22 @@ def _by_sequence(host: Host, forward: Int32s) -> None:
     is_forward &= host.role[place] != BACKWARD
     back, back_sequence = place[is_backward], sequence[is_backward]
     back_thread = forward_thread[is_backward]
-    known = np.unique(back_sequence)
+    numbers_of_backward = np.unique(back_sequence)
     ahead, ahead_sequence = place[is_forward], sequence[is_forward]
-    at = places(known, ahead_sequence)
+    at = places(numbers_of_backward, ahead_sequence)
     ahead, at = ahead[at >= 0], at[at >= 0]
     ahead_thread = host.thread_of(ahead)
     threads = np.unique(ahead_thread)
-    group = np.searchsorted(known, back_sequence)
+    group = np.searchsorted(numbers_of_backward, back_sequence)
     names, counts = np.unique(back_thread, return_counts=True)
-    for number in names[np.argsort(-counts, kind="stable")][:_MOST_THREADS]:
+    for number in names[np.argsort(-counts, kind="stable")][:_MAX_THREADS]:
         mine = np.flatnonzero(back_thread == number)
         best = np.full(len(mine), NOWHERE, dtype=np.int32)
         for candidate in threads:
-            there = np.flatnonzero(ahead_thread == candidate)
-            found = _last_before(at[there], host.start[ahead[there]], group[mine], host.start[back[mine]])
-            if (found >= 0).sum() > (best >= 0).sum():
-                best = np.where(found >= 0, ahead[there][found], NOWHERE).astype(np.int32)
+            on_thread = np.flatnonzero(ahead_thread == candidate)
+            candidates = _last_before(at[on_thread], host.start[ahead[on_thread]], group[mine], host.start[back[mine]])
+            if (candidates >= 0).sum() > (best >= 0).sum():
+                best = np.where(candidates >= 0, ahead[on_thread][candidates], NOWHERE).astype(np.int32)
         forward[back[mine]] = best
 
 
@@ -83,14 +83,14 @@ def _last_before(
     )
     ranks = np.arange(len(order))
     latest = np.maximum.accumulate(np.where(order < count, ranks, -1))
-    asked = order >= count
-    found = np.full(len(asked_group), -1, dtype=np.int64)
-    hit = latest[asked]
+    is_query = order >= count
+    result = np.full(len(asked_group), -1, dtype=np.int64)
+    hit = latest[is_query]
     index = np.where(hit >= 0, order[hit], -1)
-    found[order[asked] - count] = index
+    result[order[is_query] - count] = index
     if count:
-        found[(found >= 0) & (group[found] != asked_group)] = -1
-    return found
+        result[(result >= 0) & (group[result] != asked_group)] = -1
+    return result
 
 
 def _by_flow(host: Host, flow: pa.Table, thread: pa.Table, forward: Int32s) -> None:
@@ -160,12 +160,12 @@ def _fill_between(host: Host, direction: Directions) -> bool:
     decided[breaks[place]] = _BREAK
     thread = np.searchsorted(host.thread_start, place, side="right").astype(np.int32)
     index = np.arange(len(place), dtype=np.int32)
-    known = decided != NO_DIRECTION
+    is_known = decided != NO_DIRECTION
     mixed = np.zeros(len(host.thread_start) + 1, dtype=bool)
-    mixed[thread[known & (decided != BACKWARD_PASS)]] = True
-    before = np.maximum.accumulate(np.where(known, index, -1))
-    after = np.minimum.accumulate(np.where(known, index, len(place))[::-1])[::-1]
-    open_ = np.flatnonzero(~known & (before >= 0))
+    mixed[thread[is_known & (decided != BACKWARD_PASS)]] = True
+    before = np.maximum.accumulate(np.where(is_known, index, -1))
+    after = np.minimum.accumulate(np.where(is_known, index, len(place))[::-1])[::-1]
+    open_ = np.flatnonzero(~is_known & (before >= 0))
     open_ = open_[thread[before[open_]] == thread[open_]]
     low, high = decided[before[open_]], np.append(decided, _BREAK)[after[open_]]
     high[np.append(thread, -1)[after[open_]] != thread[open_]] = _BREAK

@@ -45,16 +45,16 @@ class ThroughCaptures:
 
     def operator_ids(self, otherwise: Int32s) -> Int64s:
         """The ids of the operators; those of `otherwise` if there is no capture."""
-        found: Int64s = np.where(self.captured >= 0, self.operator, otherwise)
-        return found
+        ids: Int64s = np.where(self.captured >= 0, self.operator, otherwise)
+        return ids
 
     def operator_names(self, otherwise: pa.Array) -> pa.Array:
         """The names of the operators; those of `otherwise` if there is no capture."""
         indices = pa.array(self.name, mask=self.name < 0)
-        own = pa.array(self.names, pa.string()).take(indices)
-        known = pa.array(self.captured >= 0)
+        captured_names = pa.array(self.names, pa.string()).take(indices)
+        is_captured = pa.array(self.captured >= 0)
         plain = pa.chunked_array(otherwise.chunks if isinstance(otherwise, pa.ChunkedArray) else [otherwise])
-        return pc.if_else(known, own, plain.cast(pa.string()).combine_chunks()).dictionary_encode()
+        return pc.if_else(is_captured, captured_names, plain.cast(pa.string()).combine_chunks()).dictionary_encode()
 
 
 def captured_tables(
@@ -77,7 +77,7 @@ def captured_tables(
         texts: the recording's `operator_input`, `kernel_source` and `call_stack`; rows are added.
         first_id: the id of the first captured event.
     """
-    found = _nothing(len(device)) if replays.matched else None
+    through = _empty(len(device)) if replays.matched else None
     rows: list[dict[str, Any]] = []
     events: list[pa.Table] = []
     number = 0
@@ -86,23 +86,23 @@ def captured_tables(
         node = replays.node[replayed]
         capture_of = np.searchsorted(source.bounds, node, side="right") - 1
         lasted = np.bincount(capture_of, weights=device.dur[replayed], minlength=len(source))
-        kept = np.isin(source.events["capture"], capture_of)
-        place = np.cumsum(kept) - 1
-        if found is not None and kept.any():
-            own = _added(source, modules, texts) if source.path is not None else {}
-            table, mapped = _events(source, kept, place, number, first_id, own)
+        is_replayed = np.isin(source.events["capture"], capture_of)
+        place = np.cumsum(is_replayed) - 1
+        if through is not None and is_replayed.any():
+            renumbering = _added(source, modules, texts) if source.path is not None else {}
+            table, mapped = _events(source, is_replayed, place, number, first_id, renumbering)
             events.append(table)
             event = source.event[node]
             operator = _operators(source)[event]
-            base = len(found.names)
-            found.names += source.words["name"]
-            found.captured[replayed] = first_id + place[event]
+            base = len(through.names)
+            through.names += source.words["name"]
+            through.captured[replayed] = first_id + place[event]
             inside = operator >= 0
-            found.operator[replayed] = np.where(inside, first_id + place[operator], -1)
-            found.name[replayed] = np.where(inside, base + source.events["name"][operator], -1)
-            found.module[replayed] = mapped["module_id"][place[event]]
-            found.direction[replayed] = mapped["direction"][place[event]]
-            first_id += int(kept.sum())
+            through.operator[replayed] = np.where(inside, first_id + place[operator], -1)
+            through.name[replayed] = np.where(inside, base + source.events["name"][operator], -1)
+            through.module[replayed] = mapped["module_id"][place[event]]
+            through.direction[replayed] = mapped["direction"][place[event]]
+            first_id += int(is_replayed.sum())
         for capture in range(len(source)):
             if source.rule == EARLIER and (at, capture) not in replays.matched:
                 continue
@@ -115,16 +115,16 @@ def captured_tables(
             rows.append(row)
         number += len(source)
     declared = {name: TABLES[name] for name in ("capture", "captured_event")}
-    schemas = {name: one.arrow(one.linked_names) for name, one in declared.items()}
+    schemas = {name: schema_table.arrow(schema_table.linked_names) for name, schema_table in declared.items()}
     return {
         "capture": pa.Table.from_pylist(rows, schema=schemas["capture"]),
         "captured_event": pa.concat_tables([schemas["captured_event"].empty_table(), *events])
         if not events
         else pa.concat_tables(events, promote_options="permissive"),
-    }, found
+    }, through
 
 
-def _nothing(events: int) -> ThroughCaptures:
+def _empty(events: int) -> ThroughCaptures:
     ids, numbers = np.full(events, -1, np.int64), np.full(events, -1, np.int32)
     return ThroughCaptures(ids, ids.copy(), numbers, [], numbers.copy(), numbers.copy())
 
@@ -162,16 +162,21 @@ def _operators(source: Captured) -> Int32s:
 
 
 def _events(
-    source: Captured, kept: NDArray[np.bool_], place: NDArray[Any], number: int, first_id: int, own: dict[str, _Numbers]
+    source: Captured,
+    is_replayed: NDArray[np.bool_],
+    place: NDArray[Any],
+    number: int,
+    first_id: int,
+    renumbering: dict[str, _Numbers],
 ) -> tuple[pa.Table, dict[str, Int32s]]:
     """The kept events as rows of `captured_event`, and their columns as numbers."""
-    columns = {name: values[kept] for name, values in source.events.items()}
-    for name, renumbered in own.items():
+    columns = {name: values[is_replayed] for name, values in source.events.items()}
+    for name, renumbered in renumbering.items():
         columns[name] = renumbered(columns[name])
     parent = columns["parent"]
     above = np.where(parent >= 0, first_id + place[parent], -1)
     arrays = {
-        "id": pa.array(first_id + np.arange(int(kept.sum()), dtype=np.int64)),
+        "id": pa.array(first_id + np.arange(int(is_replayed.sum()), dtype=np.int64)),
         "capture": pa.array(columns["capture"] + number, pa.int32()),
         "node": integers(columns["node"], type=pa.int64()),
         "parent_id": integers(above.astype(np.int64), type=pa.int64()),
@@ -189,10 +194,10 @@ def _added(source: Captured, modules: Modules, texts: dict[str, pa.Table]) -> di
     """Adds the texts and modules of another recording's captures; returns how their numbers map to this one's."""
     added: dict[str, _Numbers] = {"module_id": _renumbered(_merged_modules(source, modules))}
     for column, table in _NUMBERED.items():
-        asked = np.unique(source.events[column])
-        asked = asked[asked >= 0]
+        used = np.unique(source.events[column])
+        used = used[used >= 0]
         rows = source.texts[table]
-        rows = rows.filter(pc.is_in(rows[column], pa.array(asked, rows[column].type)))
+        rows = rows.filter(pc.is_in(rows[column], pa.array(used, rows[column].type)))
         taken = texts[table]
         first = 0 if not taken.num_rows else int(pc.max(taken[column]).as_py()) + 1
         old = rows[column].to_numpy().astype(np.int32)
@@ -206,7 +211,7 @@ def _added(source: Captured, modules: Modules, texts: dict[str, pa.Table]) -> di
 
 def _renumbered(numbers: dict[int, int]) -> _Numbers:
     old = np.array(sorted(numbers), np.int32)
-    new = np.array([*(numbers[one] for one in sorted(numbers)), -1], np.int32)
+    new = np.array([*(numbers[number] for number in sorted(numbers)), -1], np.int32)
 
     def renumber(values: Int32s) -> Int32s:
         return new[places(old, values)]
@@ -216,13 +221,13 @@ def _renumbered(numbers: dict[int, int]) -> _Numbers:
 
 def _merged_modules(source: Captured, modules: Modules) -> dict[int, int]:
     """The number here of each module of another recording."""
-    known = {row["path"]: row["module_id"] for row in modules.rows}
+    module_of = {row["path"]: row["module_id"] for row in modules.rows}
     numbers: dict[int, int] = {}
     for row in source.texts["module"].to_pylist():
-        if row["path"] not in known:
+        if row["path"] not in module_of:
             parent = numbers.get(row["parent_id"], -1)
             new = modules.add(parent, row["name"], row["class"], compiled=row["compiled"])
             modules.rows[new] |= {"path": row["path"], "rule": row["rule"], "calls": None}
-            known[row["path"]] = new
-        numbers[row["module_id"]] = known[row["path"]]
+            module_of[row["path"]] = new
+        numbers[row["module_id"]] = module_of[row["path"]]
     return numbers

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stepscope.link.collectives import Told, what_is_told
+from stepscope.link.collectives import CollectiveCalls, read_collective_calls
 from stepscope.link.columns import words
-from stepscope.link.host import ANNOTATION, CAPTURE_BEGIN, CAPTURE_END, COPY, FILL, LAUNCH, NOWHERE, OPERATOR, Host
+from stepscope.link.host import ANNOTATION, CAPTURE_END, CAPTURE_START, COPY, FILL, LAUNCH, NOWHERE, OPERATOR, Host
 from stepscope.schema.arrays import Int32s, Int64s
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Captured:
     events: dict[str, NDArray[np.int32]]
     words: dict[str, list[str]]
     texts: dict[str, pa.Table]
-    told: Told
+    calls: CollectiveCalls
 
     def __len__(self) -> int:
         """The number of captures."""
@@ -87,7 +87,7 @@ class Captured:
 class Windows(NamedTuple):
     """Captures by time: positions of the calls that begin and end each, with their thread and times."""
 
-    begin: Int32s
+    start_call: Int32s
     thread: Int64s
     start: Int64s
     end: Int64s
@@ -98,19 +98,19 @@ def capture_windows(host: Host) -> Windows:
 
     A call within another one of its kind (a driver's within the runtime's) is the same call.
     """
-    begin: list[int] = []
-    end: list[int] = []
-    calls = np.flatnonzero((host.role == CAPTURE_BEGIN) | (host.role == CAPTURE_END))
+    starts: list[int] = []
+    ends: list[int] = []
+    calls = np.flatnonzero((host.role == CAPTURE_START) | (host.role == CAPTURE_END))
     thread = host.thread_of(calls.astype(np.int32))
     opened: dict[int, int] = {}
-    for place, own in zip(calls.tolist(), thread.tolist(), strict=True):
-        if host.role[place] == CAPTURE_BEGIN:
-            opened.setdefault(own, place)
-        elif own in opened:
-            begin.append(opened.pop(own))
-            end.append(place)
-    order = np.argsort(host.start[begin], kind="stable") if begin else np.zeros(0, np.int64)
-    first, last = np.array(begin, np.int32)[order], np.array(end, np.int32)[order]
+    for place, thread_number in zip(calls.tolist(), thread.tolist(), strict=True):
+        if host.role[place] == CAPTURE_START:
+            opened.setdefault(thread_number, place)
+        elif thread_number in opened:
+            starts.append(opened.pop(thread_number))
+            ends.append(place)
+    order = np.argsort(host.start[starts], kind="stable") if starts else np.zeros(0, np.int64)
+    first, last = np.array(starts, np.int32)[order], np.array(ends, np.int32)[order]
     return Windows(first, host.thread_of(first), host.start[first], host.start[last])
 
 
@@ -131,16 +131,16 @@ def captured_launches(host: Host, windows: Windows, ran: NDArray[np.bool_], put_
     start, thread = host.start[place], host.thread_of(place)
     capture = np.full(len(place), -1, dtype=np.int32)
     around, within = capture.copy(), np.zeros(len(place), dtype=np.int32)
-    for number, (_, own, low, high) in enumerate(zip(*windows, strict=True)):
+    for number, (_, capture_thread, low, high) in enumerate(zip(*windows, strict=True)):
         inside = (start >= low) & (start <= high)
         within += inside
         around[inside] = number
-        capture[inside & (thread == own)] = number
+        capture[inside & (thread == capture_thread)] = number
     capture = np.where((capture < 0) & (within == 1), around, capture)
     place, capture = place[capture >= 0], capture[capture >= 0]
     others = np.setdiff1d(put_in[put_in >= 0], place).astype(np.int32)
     place = np.append(place, others)
-    capture = np.append(capture, np.full(len(others), len(windows.begin), np.int32))
+    capture = np.append(capture, np.full(len(others), len(windows.start_call), np.int32))
     order = np.lexsort((place, host.start[place], capture))
     return place[order], capture[order]
 
@@ -168,20 +168,20 @@ def find_captured(
     """
     windows = capture_windows(host)
     place, capture = captured_launches(host, windows, ran, put_in)
-    complete = len(windows.begin)
+    complete = len(windows.start_call)
     count = max(complete, int(capture.max(initial=-1)) + 1)
     if not count:
         return None
     kernel, kernels = _kernels(host, place)
-    kept = (host.kind == OPERATOR) | (host.kind == ANNOTATION)
-    rows, event = _enclosed(host, kept, place, capture)
+    is_range = (host.kind == OPERATOR) | (host.kind == ANNOTATION)
+    rows, event = _enclosed(host, is_range, place, capture)
     events, spelled = _columns(host, placed, rows)
     events["capture"] = (rows.keys // max(len(host), 1)).astype(np.int32)
     node = np.full(len(rows.at), -1, dtype=np.int32)
     bounds = np.searchsorted(capture, np.arange(count + 1))
     node[event] = np.arange(len(place)) - bounds[capture]
     events["node"] = node
-    around = host.climb(windows.begin.copy(), host.kind == ANNOTATION)
+    around = host.climb(windows.start_call.copy(), host.kind == ANNOTATION)
     text, spoken = words(host.table, "name")
     return Captured(
         rule=IN_TRACE if path is None else IN_FILE,
@@ -200,7 +200,7 @@ def find_captured(
         events=events,
         words=spelled,
         texts=texts,
-        told=what_is_told(host, place, tables),
+        calls=read_collective_calls(host, place, tables),
     )
 
 
@@ -213,18 +213,18 @@ class _Rows(NamedTuple):
     parent: Int32s
 
 
-def _enclosed(host: Host, kept: NDArray[np.bool_], place: Int32s, capture: Int32s) -> tuple[_Rows, Int32s]:
+def _enclosed(host: Host, is_range: NDArray[np.bool_], place: Int32s, capture: Int32s) -> tuple[_Rows, Int32s]:
     """The launches with everything that encloses them, once a capture, and the row of each launch."""
     width = max(len(host), 1)
     nearest = host.nesting.parent.astype(np.int64)
-    nearest = np.where(nearest >= 0, host.climb(nearest.astype(np.int32), kept), NOWHERE)
-    own = capture.astype(np.int64) * width + place
-    found = [own]
-    while len(own):
-        above = nearest[own % width]
-        own = np.unique((own - own % width + above)[above >= 0])
-        found.append(own)
-    keys = np.unique(np.concatenate(found))
+    nearest = np.where(nearest >= 0, host.climb(nearest.astype(np.int32), is_range), NOWHERE)
+    level = capture.astype(np.int64) * width + place
+    levels = [level]
+    while len(level):
+        above = nearest[level % width]
+        level = np.unique((level - level % width + above)[above >= 0])
+        levels.append(level)
+    keys = np.unique(np.concatenate(levels))
     at = (keys % width).astype(np.int32)
     above = nearest[at] if len(at) else at
     parent = np.searchsorted(keys, keys - at + above)

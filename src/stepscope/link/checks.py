@@ -57,7 +57,7 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CheckResult:
     """What a check found.
 
     Args:
@@ -80,20 +80,20 @@ class Check:
     name: str
     damages: tuple[Evidence, ...]
     fine: str
-    find: Callable[[Any], Found]
+    find: Callable[[Any], CheckResult]
     explanation: str
 
     def row(self, subject: Any) -> dict[str, Any]:
         """Runs the check; returns a row of `data_check`."""
-        found = self.find(subject)
-        damages = self.damages if found.damages is None else found.damages
-        fine = found.severity == OK
+        result = self.find(subject)
+        damages = self.damages if result.damages is None else result.damages
+        fine = result.severity == OK
         return {
             "check": self.name,
-            "severity": found.severity,
-            "count": found.count,
+            "severity": result.severity,
+            "count": result.count,
             "affects": "" if fine else ",".join(damages),
-            "explanation": self.fine if fine else found.text,
+            "explanation": self.fine if fine else result.text,
         }
 
 
@@ -102,7 +102,7 @@ CHECKS: list[Check] = []
 `folder_checks.py`, which has the complete list."""
 
 
-def check(name: str, *damages: Evidence, fine: str) -> Callable[[Callable[[Any], Found]], Check]:
+def check(name: str, *damages: Evidence, fine: str) -> Callable[[Callable[[Any], CheckResult]], Check]:
     """Declares the decorated function as a check; its docstring is the check's paragraph on its page.
 
     Args:
@@ -111,7 +111,7 @@ def check(name: str, *damages: Evidence, fine: str) -> Callable[[Callable[[Any],
         fine: the text if all is well.
     """
 
-    def declare(find: Callable[[Any], Found]) -> Check:
+    def declare(find: Callable[[Any], CheckResult]) -> Check:
         CHECKS.append(Check(name, damages, fine, find, inspect.getdoc(find) or ""))
         return CHECKS[-1]
 
@@ -127,16 +127,18 @@ def check_recording(recording: Recording, *, events: bool = True) -> pa.Table:
             file itself apply to them.
     """
     declared = TABLES["data_check"]
-    rows = [one.row(recording) for one in CHECKS if one.name in OF_A_FILE or (events and one.name not in OF_A_FOLDER)]
+    rows = [
+        item.row(recording) for item in CHECKS if item.name in OF_A_FILE or (events and item.name not in OF_A_FOLDER)
+    ]
     return pa.Table.from_pylist(rows, schema=declared.arrow(declared.linked_names))
 
 
-def _percent(part: float, whole: float) -> str:
-    return ratio_text(part / whole) if whole else "0 %"
+def _percent(part: float, total: float) -> str:
+    return ratio_text(part / total) if total else "0 %"
 
 
 @check("stream_overlap", "stream-order", fine="device events of a stream follow one another.")
-def stream_overlap(recording: Recording) -> Found:
+def stream_overlap(recording: Recording) -> CheckResult:
     """Device events of a stream that start before an earlier one has ended. Kernels of a stream run one after another,
     except with programmatic dependent launch, where a kernel may start while the one it depends on finishes. Unions of
     intervals count such time once; sums of durations count it twice, and gaps are measured from the latest end so far.
@@ -150,7 +152,7 @@ def stream_overlap(recording: Recording) -> Found:
     for low, high in pairwise([*streams.tolist(), len(rows)]):
         reach = np.maximum.accumulate(end[low:high])
         count += int((start[low + 1 : high] < reach[:-1]).sum())
-    return Found(
+    return CheckResult(
         OK if not count else NOTE if count <= 0.2 * len(rows) else WARNING,
         count,
         f"{count} of {len(rows)} device events start before an earlier one of their stream has "
@@ -160,12 +162,12 @@ def stream_overlap(recording: Recording) -> Found:
 
 
 @check("duration_overrun", "device-times", fine="no device event runs past the work after it.")
-def duration_overrun(recording: Recording) -> Found:
+def duration_overrun(recording: Recording) -> CheckResult:
     """Device events whose recorded duration runs past later work on their stream. A few of these can claim most of the
     device time. They are cut where the next event starts; `device_event.raw_dur_ns` keeps the recorded duration.
     """
     count = recording.overruns
-    return Found(
+    return CheckResult(
         WARNING if count else OK,
         count,
         f"{count} device events have a duration that runs past the work after them on their stream, "
@@ -175,12 +177,12 @@ def duration_overrun(recording: Recording) -> Found:
 
 
 @check("zero_ts", "device-times", fine="every event has a time.")
-def zero_ts(recording: Recording) -> Found:
+def zero_ts(recording: Recording) -> CheckResult:
     """Device events whose time stamp is 0, because the recorder lost it. They stay in the tables and count as launched,
     but take no part in times.
     """
     count = recording.report.damage.get("zero_timestamp", 0)
-    return Found(
+    return CheckResult(
         WARNING if count else OK,
         count,
         f"{count} events have no time (0): the recorder lost it. They count as launched, and take no part in times.",
@@ -188,13 +190,13 @@ def zero_ts(recording: Recording) -> Found:
 
 
 @check("negative_dur", "host-times", "device-times", fine="no duration is negative.")
-def negative_dur(recording: Recording) -> Found:
+def negative_dur(recording: Recording) -> CheckResult:
     """Events with a missing or negative duration, and ranges that start and never end. Their end is taken from what
     encloses them, or from the end of the recording.
     """
     damage = recording.report.damage
     count = damage.get("negative_duration", 0) + damage.get("unfinished", 0)
-    return Found(
+    return CheckResult(
         WARNING if count else OK,
         count,
         f"{count} events have no duration or a negative one: they had not ended, or their end was "
@@ -203,7 +205,7 @@ def negative_dur(recording: Recording) -> Found:
 
 
 @check("zero_dur", "device-times", "device-work", fine="kernels have durations.")
-def zero_dur(recording: Recording) -> Found:
+def zero_dur(recording: Recording) -> CheckResult:
     """Every kernel of a device has the duration 0: the recorder knew when they started but not how long they ran. How
     busy the device was is unknown, not 0.
     """
@@ -211,7 +213,7 @@ def zero_dur(recording: Recording) -> Found:
     kernels = np.flatnonzero((device.kind == COMPUTATION) | (device.kind == COMMUNICATION))
     timed = np.unique(device.device[kernels[device.dur[kernels] > 0]])
     count = int((~np.isin(device.device[kernels], timed)).sum())
-    return Found(
+    return CheckResult(
         ERROR if count else OK,
         count,
         f"{count} kernels have the duration 0, as all of their device have: for how long they ran was "
@@ -232,13 +234,13 @@ def _launches(recording: Recording) -> tuple[NDArray[np.int64], NDArray[np.bool_
 
 
 @check("durations_only", "host-times", "device-times", "clocks", fine="events have times.")
-def durations_only(recording: Recording) -> Found:
+def durations_only(recording: Recording) -> CheckResult:
     """The file, a list made by PyProf, says how long each kernel took and in which order they were launched, but not
     when. Kernels are placed one after another, and calls on the host get no duration. So sums of kernel durations are
     as measured, and idle time, overlap and times on the host are unknown.
     """
     count = recording.report.damage.get("no_moments", 0)
-    return Found(
+    return CheckResult(
         WARNING if count else OK,
         count,
         f"Of {count} kernels the file says how long they took and not when. Sums of their durations are as "
@@ -247,14 +249,14 @@ def durations_only(recording: Recording) -> Found:
 
 
 @check("launch_without_kernel", "device-work", fine="every kernel launch has its kernel.")
-def launch_without_kernel(recording: Recording) -> Found:
+def launch_without_kernel(recording: Recording) -> CheckResult:
     """Kernel launches on the host whose kernel is not in the recording. The device then looks more idle than it was.
     Recorders lose device events when their buffers overflow or when another profiler holds the device.
     """
     calls, has_work = _launches(recording)
     count = int((~has_work).sum()) if recording.device.work.any() else 0
     share = count / len(calls) if len(calls) else 0.0
-    return Found(
+    return CheckResult(
         OK if not count else WARNING if share > 0.05 else NOTE,
         count,
         f"{count} of {len(calls)} kernel launches ({_percent(count, len(calls))}) have no kernel in "
@@ -266,7 +268,7 @@ _STARVED = 0.8
 
 
 @check("first_step_starved", "device-work", fine="the first step has its kernels.")
-def first_step_starved(recording: Recording) -> Found:
+def first_step_starved(recording: Recording) -> CheckResult:
     """Many kernels that the first step launched are missing, while later steps have theirs: the recorder was not ready.
     Give the profiler a warm-up cycle, or leave the step out.
     """
@@ -284,7 +286,7 @@ def first_step_starved(recording: Recording) -> Found:
             order = np.argsort(recording.host.start[calls], kind="stable")
             leading = int(np.argmax(has_work[order])) if has_work.any() else 0
             count = leading if leading > (1 - _STARVED) * len(calls) else 0
-    return Found(
+    return CheckResult(
         WARNING if count else OK,
         count,
         f"{count} launches at the start of the recording have no kernel while later ones do: the "
@@ -299,7 +301,7 @@ def first_step_starved(recording: Recording) -> Found:
     "device-work",
     fine="no device work was replayed from a graph.",
 )
-def graph_replay_unattributed(recording: Recording) -> Found:
+def graph_replay_unattributed(recording: Recording) -> CheckResult:
     """Device work replayed from CUDA graphs. One launch stands for all kernels of the graph, and the operators ran when
     the graph was captured: in the recording itself, or in one that is given with it (`--capture FILE`). A replay gets
     the operators and modules of a capture if its work agrees with that capture in number, order and names, and with no
@@ -313,7 +315,7 @@ def graph_replay_unattributed(recording: Recording) -> Found:
     total_ns = int(device.dur[device.work].sum())
     count, lost = int(replays.work.sum()), sum(replays.refused.values())
     if not count and not empty:
-        return Found(OK, 0, "")
+        return CheckResult(OK, 0, "")
     replayed = np.flatnonzero(replays.work)
     lost_ns = int(device.dur[replayed[replays.source[replayed] < 0]].sum())
     text = (
@@ -335,11 +337,11 @@ def graph_replay_unattributed(recording: Recording) -> Found:
             "idle time cannot be trusted."
         )
     bad = bool(empty) or lost_ns > 0.5 * total_ns
-    return Found(WARNING if bad else NOTE, lost or count or empty, text, tuple(damages))
+    return CheckResult(WARNING if bad else NOTE, lost or count or empty, text, tuple(damages))
 
 
 @check("no_steps", "steps", fine="ranges mark the steps.")
-def no_steps(recording: Recording) -> Found:
+def no_steps(recording: Recording) -> CheckResult:
     """No range marks the steps. Call `profiler.step()` after each step to mark them. Without it steps run from one
     optimizer call to the next, or from one repeat to the next of something that recurs at least three times with the
     same content; otherwise the complete recording counts as one step.
@@ -348,22 +350,22 @@ def no_steps(recording: Recording) -> Found:
     missing = steps.rule != PROFILER_STEP
     if steps.rule == OPTIMIZER_CALLS:
         text = "No range marks steps; they were taken to run from one call of the optimizer to the next."
-    elif steps.alike is not None:
+    elif steps.similarity is not None:
         text = (
             f"No range marks steps; {len(steps)} repeats were taken for them ({steps.rule}, each starting "
-            f"with {steps.name[0]}), which have {ratio_text(float(np.median(steps.alike)))} of their "
-            f"operators and ranges in common (median; the least {ratio_text(float(steps.alike.min()))})."
+            f"with {steps.name[0]}), which have {ratio_text(float(np.median(steps.similarity)))} of their "
+            f"operators and ranges in common (median; the least {ratio_text(float(steps.similarity.min()))})."
         )
     else:
         text = (
             "No range marks steps, no optimizer was called and nothing recurs alike; the complete "
             "recording counts as one."
         )
-    return Found(NOTE if missing else OK, int(missing), text)
+    return CheckResult(NOTE if missing else OK, int(missing), text)
 
 
 @check("clock_skew", "clocks", fine="no device event starts before its launch.")
-def clock_skew(recording: Recording) -> Found:
+def clock_skew(recording: Recording) -> CheckResult:
     """Device events that start before the call that launched them. The clocks of host and device disagree by at least
     that much, and launch delays are off by as much.
     """
@@ -373,7 +375,7 @@ def clock_skew(recording: Recording) -> Found:
     late = early_ns >= max(recording.resolution_ns, 2)
     count = int(late.sum())
     worst = int(early_ns.max(initial=0))
-    return Found(
+    return CheckResult(
         OK if not count else WARNING if count > 0.001 * len(linked) else NOTE,
         count,
         f"{count} of {len(linked)} device events start before the call that launched them, by up to "
@@ -382,24 +384,24 @@ def clock_skew(recording: Recording) -> Found:
 
 
 @check("unlinked_kernel_fraction", "launches", fine="every device event has its launch.")
-def unlinked_kernel_fraction(recording: Recording) -> Found:
+def unlinked_kernel_fraction(recording: Recording) -> CheckResult:
     """Device work whose launch is not in the recording. It counts in every device time but belongs to no operator,
     module or range; nothing is dropped. Record host activity to have launches.
     """
     device = recording.device
     unlinked = device.work & (recording.launch < 0)
     count = int(unlinked.sum())
-    part, whole = int(device.dur[unlinked].sum()), int(device.dur[device.work].sum())
-    return Found(
-        OK if not count else WARNING if part > 0.05 * whole else NOTE,
+    part, total = int(device.dur[unlinked].sum()), int(device.dur[device.work].sum())
+    return CheckResult(
+        OK if not count else WARNING if part > 0.05 * total else NOTE,
         count,
-        f"{count} device events with {_percent(part, whole)} of device time have no launch in the "
+        f"{count} device events with {_percent(part, total)} of device time have no launch in the "
         "recording: they count in device times but belong to no operator, module or range.",
     )
 
 
 @check("nameless_kernels", "kernel-names", fine="kernels have names.")
-def nameless_kernels(recording: Recording) -> Found:
+def nameless_kernels(recording: Recording) -> CheckResult:
     """Kernels whose name is not in the file, as in a database whose table of strings is empty or lost. Only names show
     which kernels communicate, so communication without names counts as computation; so does everything else that is
     judged by kernel names. Export again with all tables.
@@ -408,36 +410,36 @@ def nameless_kernels(recording: Recording) -> Found:
     kernel = (device.kind == COMPUTATION) | (device.kind == COMMUNICATION)
     nameless = pc.equal(device.table["name"], NAMELESS).fill_null(True).to_numpy() & kernel
     count = int(nameless.sum())
-    part, whole = int(device.dur[nameless].sum()), int(device.dur[kernel].sum())
-    return Found(
-        OK if not count else WARNING if part > 0.01 * whole else NOTE,
+    part, total = int(device.dur[nameless].sum()), int(device.dur[kernel].sum())
+    return CheckResult(
+        OK if not count else WARNING if part > 0.01 * total else NOTE,
         count,
-        f"{count} kernels with {_percent(part, whole)} of all kernels' time have no name in the file: what of them is "
+        f"{count} kernels with {_percent(part, total)} of all kernels' time have no name in the file: what of them is "
         "communication is unknown and counts as computation.",
     )
 
 
 @check("no_gpu_events", "devices", "device-work", fine="the recording has device events.")
-def no_gpu_events(recording: Recording) -> Found:
+def no_gpu_events(recording: Recording) -> CheckResult:
     """The recording has no device events. If the host launched kernels, these were lost; if the file is truncated, they
     may be in the missing part, since Kineto writes them after the host's. Device times are then unknown, not 0.
     """
     if recording.device.work.any():
-        return Found(OK, 0, "")
+        return CheckResult(OK, 0, "")
     calls, _ = _launches(recording)
     if recording.report.truncated:
         launched = f"{len(calls)} kernels were launched, " if len(calls) else ""
-        return Found(
+        return CheckResult(
             ERROR if len(calls) else WARNING,
             1,
             f"The file is cut off, {launched}and no device event lies before the cut: a tracer may write them last, so "
             "device times are not 0 but unknown. Read the complete file, or record again.",
         )
     if not len(calls):
-        return Found(
+        return CheckResult(
             NOTE, 1, "The recording has no device events; record with a device activity to have them.", ("devices",)
         )
-    return Found(
+    return CheckResult(
         ERROR,
         1,
         f"{len(calls)} kernels were launched and none is in the recording: device activity was lost, "
@@ -446,7 +448,7 @@ def no_gpu_events(recording: Recording) -> Found:
 
 
 @check("memory_totals", "memory", fine="allocations add up to the recorded totals.")
-def memory_totals(recording: Recording) -> Found:
+def memory_totals(recording: Recording) -> CheckResult:
     """Allocations and releases after which the allocator's own total is not the total before plus what was allocated or
     released: events between them are missing, or are not in the order in which they happened. What is alive at a moment
     is then only partly known.
@@ -459,7 +461,7 @@ def memory_totals(recording: Recording) -> Found:
     order = order[total[order] >= 0]
     same = device[order][1:] == device[order][:-1]
     count = int((same & (total[order][1:] - total[order][:-1] != size[order][1:])).sum())
-    return Found(
+    return CheckResult(
         WARNING if count else OK,
         count,
         f"After {count} of {len(order)} allocations and releases the recorded total is not what they "
@@ -468,13 +470,13 @@ def memory_totals(recording: Recording) -> Found:
 
 
 @check("truncated", "file", "device-work", fine="the file is complete.")
-def truncated(recording: Recording) -> Found:
+def truncated(recording: Recording) -> CheckResult:
     """The file ends before its JSON does: the job was killed while it wrote, or the disk was full. Every event before
     the end is kept. If no step is complete then, it is unknown which device work is missing.
     """
     cut = recording.report.truncated
     some = bool(recording.steps.complete.any())
-    return Found(
+    return CheckResult(
         WARNING if cut else OK,
         int(cut),
         "The file ends before its JSON does: the writer was stopped. What was written before is kept; "
@@ -488,7 +490,7 @@ _CHECKED = frozenset({"truncated", "gzip_truncated", "compression_truncated", "a
 
 
 @check("repaired", "file", fine="no event had to be repaired.")
-def repaired(recording: Recording) -> Found:
+def repaired(recording: Recording) -> CheckResult:
     """Events that had to be repaired or could not be read; unreadable ones are missing in every answer. So may be
     events lost to other damage: a checksum that does not match, several traces in one file, values of a wrong type.
     `stepscope sources SRC` shows for each file how many events, which classes of damage, and where the first is.
@@ -496,36 +498,36 @@ def repaired(recording: Recording) -> Found:
     report = recording.report
     count = report.repaired + report.dropped
     uncounted = [kind for kind in report.damage if kind in CLASSES and CLASSES[kind].uncounted]
-    rest = [
+    others = [
         kind
         for kind in report.damage
         if kind not in uncounted and not (report.truncated and kind in _CHECKED) and not is_harmless(kind)
     ]
-    lines = [line(kind, report.damage[kind]) for kind in rest]
+    lines = [line(kind, report.damage[kind]) for kind in others]
     if not count and not uncounted:
-        number = sum(report.damage[kind] for kind in rest)
-        return Found(NOTE if number else OK, number, f"{'; '.join(lines)}.", ())
+        number = sum(report.damage[kind] for kind in others)
+        return CheckResult(NOTE if number else OK, number, f"{'; '.join(lines)}.", ())
     serious = uncounted or report.dropped > 0.01 * max(report.kept, 1)
     parts = [
         f"{number} {plural(number, 'event')} {what}"
         for number, what in ((report.repaired, "had to be repaired"), (report.dropped, "could not be read"))
         if number
     ]
-    said = [" and ".join(parts)] if parts else []
-    said += [line(kind, report.damage[kind]) for kind in uncounted] + lines
-    return Found(
+    parts_text = [" and ".join(parts)] if parts else []
+    parts_text += [line(kind, report.damage[kind]) for kind in uncounted] + lines
+    return CheckResult(
         WARNING if serious else NOTE,
         count + sum(report.damage[kind] for kind in uncounted),
-        "; ".join(said) + ".",
+        "; ".join(parts_text) + ".",
         ("file",) if report.dropped or uncounted else (),
     )
 
 
-_MOST_SHOWN = 60
+_MAX_CHARACTERS = 60
 
 
 @check("ended_early", fine="the recorder reported no early end.")
-def ended_early(recording: Recording) -> Found:
+def ended_early(recording: Recording) -> CheckResult:
     """The job ended by an exception, an exit code other than 0 or a signal, as far as the process that recorded itself
     could observe it (`stepscope record`, `inline.start`, `trace`); or its recording was never closed: the job was
     killed (SIGKILL, out of memory, a crash in C), or was still running when its file was written. What was measured
@@ -533,18 +535,18 @@ def ended_early(recording: Recording) -> Found:
     """
     ours = recording.metadata.get("stepscope", recording.metadata)
     if not isinstance(ours, dict) or "ended" not in ours or ours["ended"] == {}:
-        return Found(OK, 0, "")
+        return CheckResult(OK, 0, "")
     run, step = ours.get("iterations_run", ours.get("steps")), ours.get("ended_in_step")
     after = f" after {run} recorded step{'s'[: run != 1]}" if isinstance(run, int) else ""
     after = f" in step {step}" if isinstance(step, int) else after
     how = ours["ended"] if isinstance(ours["ended"], dict) else {}
     name, code = how.get("exception", how.get("signal")), how.get("exit_code")
     if name is not None:
-        text = f"{str(name)[:_MOST_SHOWN]} ended the job"
+        text = f"{str(name)[:_MAX_CHARACTERS]} ended the job"
     elif code is not None:
-        text = f"The job ended with exit code {str(code)[:_MOST_SHOWN]}"
+        text = f"The job ended with exit code {str(code)[:_MAX_CHARACTERS]}"
     else:
         written = f"last written{after}, and it ran on for an unknown time: " if after else ""
         text = f"Not closed: {written}the job was killed, or still ran when this was written"
         after = ""
-    return Found(NOTE, 1, f"{text}{after}; answers are of what it did until then.")
+    return CheckResult(NOTE, 1, f"{text}{after}; answers are of what it did until then.")

@@ -43,7 +43,11 @@ _NONE = -(1 << 63)
 
 
 def find_collectives(
-    host: Host, device: Device, launch: Int32s, tables: RankTables, replayed: Sequence[tuple[Told, Int32s]] = ()
+    host: Host,
+    device: Device,
+    launch: Int32s,
+    tables: RankTables,
+    replayed: Sequence[tuple[CollectiveCalls, Int32s]] = (),
 ) -> pa.Table:
     """One row for each collective; `id` and `host_id` are ids of events. What only all ranks together show is NULL.
 
@@ -59,37 +63,37 @@ def find_collectives(
     name = name[host.nesting.row]
     ranges = _on_host(host, name, names)
     asking = np.concatenate([launch[rows], ranges])
-    told = what_is_told(host, asking, tables)
+    calls = read_collective_calls(host, asking, tables)
     kernel, kernels = words(device.table, "name")
     label = np.concatenate([kernel[rows], name[ranges] + len(kernels)])
-    own = small_numbers(device.table, "collective_id")[rows]
+    kernel_arguments = small_numbers(device.table, "collective_id")[rows]
     of_launch = np.arange(len(asking), dtype=np.int32)
-    sources = [(told, of_launch)]
+    sources = [(calls, of_launch)]
     for captured, place in replayed:
-        through = np.where(own < 0, place[rows], np.int32(-1))
+        through = np.where(kernel_arguments < 0, place[rows], np.int32(-1))
         through = np.append(through, np.full(len(ranges), -1, np.int32))
         of_launch[through >= 0] = -1
         sources.append((captured, through))
-    found = _Found([*kernels, *names], len(rows), len(asking), rccl=told.rccl)
+    described = _CollectiveTable([*kernels, *names], len(rows), len(asking), rccl=calls.rccl)
     for source, place in sources:
-        found.add(source, place, own, label, replayed=source is not told)
+        described.add(source, place, kernel_arguments, label, replayed=source is not calls)
     start = np.concatenate([device.start[rows], host.start[ranges]])
     end = np.concatenate([(device.start + device.dur)[rows], host.end[ranges]])
     unknown = pa.nulls(len(ranges), pa.int64())
-    asked_by = np.concatenate([told.asked_by[: len(rows)], ranges.astype(np.int32)])
-    added = found.columns() | {
+    asked_by = np.concatenate([calls.asked_by[: len(rows)], ranges.astype(np.int32)])
+    added = described.columns() | {
         "id": pa.concat_arrays([pa.array(rows + len(host), pa.int64()), unknown]),
         "host_id": integers(host.rows(asked_by), type=pa.int64()),
         "start_ns": pa.array(start),
         "end_ns": pa.array(end),
         "exposed_ns": _exposed(device, rows, start, end),
     }
-    rest = {
+    missing = {
         column.name: pa.nulls(len(start), column.arrow_type())
         for column in TABLES["collective"].columns
         if column.name not in added
     }
-    return assembled("collective", pa.table({}), rest | added)
+    return assembled("collective", pa.table({}), missing | added)
 
 
 def _on_host(host: Host, name: Int32s, names: list[str]) -> Int32s:
@@ -118,7 +122,7 @@ def _exposed(device: Device, rows: NDArray[Any], start: NDArray[Any], end: NDArr
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CollectiveCalls:
     """What host events say about the collectives that were called at some positions.
 
     Args:
@@ -143,24 +147,24 @@ class Told:
     typed_at: Int32s
     typed: Int32s
     arguments: list[Row]
-    alike: Int32s
+    argument_row: Int32s
     sequence: NDArray[np.int64]
     messages: list[Message]
     facts: Facts
     rccl: bool
 
-    def row(self, alike: int, operation: int, sized: int, typed: int, name: str, library: str | None) -> Row:  # fmt: skip
+    def row(self, arguments: int, operation: int, sized: int, typed: int, name: str, library: str | None) -> Row:  # fmt: skip
         """The known columns of a collective with these arguments, names and inputs."""
-        row = dict(self.arguments[alike]) if alike >= 0 else {}
-        told = operation_of(row.get("operation") or "")
-        told = told or (MEANING[operation] if operation >= 0 else operation_of(name))
+        row = dict(self.arguments[arguments]) if arguments >= 0 else {}
+        meaning = operation_of(row.get("operation") or "")
+        meaning = meaning or (MEANING[operation] if operation >= 0 else operation_of(name))
         row |= self._group(row, library)
-        inputs = self._of_inputs(sized, typed, told, row.get("group_size"))
+        inputs = self._of_inputs(sized, typed, meaning, row.get("group_size"))
         row |= {key: value for key, value in inputs.items() if row.get(key) is None}
-        size = message_bytes(told, row.get("dtype"), row.get("elements_in"), row.get("elements_out"))
+        size = message_bytes(meaning, row.get("dtype"), row.get("elements_in"), row.get("elements_out"))
         if size is None:
-            size = whole_bytes(told, row.get("message_bytes"), row.get("group_size"))
-        return row | {"operation": told, "library": library, "bytes": size}
+            size = whole_bytes(meaning, row.get("message_bytes"), row.get("group_size"))
+        return row | {"operation": meaning, "library": library, "bytes": size}
 
     def _of_inputs(self, sized: int, typed: int, operation: str | None, ranks: int | None) -> Row:
         outer = self.messages[sized] if sized >= 0 else Message()
@@ -180,7 +184,7 @@ class Told:
                 for group in listed
                 if group.size != 1 and (library != "gloo" or "gloo" in (group.backend or "gloo"))
             ]
-        found: Row = {}
+        group_facts: Row = {}
         if len(named) == 1:
             (group,) = named
             stated = {
@@ -189,13 +193,13 @@ class Told:
                 "group_ranks": group.ranks,
                 "group_size": group.size,
             }
-            found = {key: value for key, value in stated.items() if row.get(key) is None}
-        if row.get("group_size") is None and found.get("group_size") is None:
-            found["group_size"] = 2 if self.facts.world_size == 2 else None
-        return found
+            group_facts = {key: value for key, value in stated.items() if row.get(key) is None}
+        if row.get("group_size") is None and group_facts.get("group_size") is None:
+            group_facts["group_size"] = 2 if self.facts.world_size == 2 else None
+        return group_facts
 
 
-def what_is_told(host: Host, asking: Int32s, tables: RankTables) -> Told:
+def read_collective_calls(host: Host, asking: Int32s, tables: RankTables) -> CollectiveCalls:
     """What host events and arguments say about the collectives that were called at some positions."""
     name, names = words(host.table, "name")
     name = name[host.nesting.row]
@@ -207,33 +211,33 @@ def what_is_told(host: Host, asking: Int32s, tables: RankTables) -> Told:
     messages: list[Message] = []
     place = np.flatnonzero(asks)
     if len(place):
-        known = np.full(len(names), -1, np.int8)
+        codes = np.full(len(names), -1, np.int8)
         for which in np.unique(name[place]).tolist():
-            known[which] = _code(operation_of(names[which]))
-        operation[place] = known[name[place]]
+            codes[which] = _code(operation_of(names[which]))
+        operation[place] = codes[name[place]]
         inputs = small_numbers(host.table, "input_id")[host.nesting.row[place]]
         listed = tables.operator_input
         numbered = dict(zip(listed.column("input_id").to_pylist(), range(listed.num_rows), strict=True))
         pairs, which_pair = np.unique(np.stack([name[place], inputs]), axis=1, return_inverse=True)
-        for one, number in pairs.T.tolist():
+        for values, number in pairs.T.tolist():
             row = numbered.get(number)
             texts = (listed.column(c)[row].as_py() if row is not None else None
                      for c in ("dims", "types", "values"))  # fmt: skip
-            messages.append(message_of_inputs(names[one], *texts))
+            messages.append(message_of_inputs(names[values], *texts))
         message[place] = which_pair.reshape(-1)
     typed = np.array([m.dtype is not None for m in messages] + [False])
     sized = np.array([m.elements_out is not None for m in messages] + [False])
 
-    def around(wanted: NDArray[np.bool_], values: NDArray[Any]) -> tuple[Int32s, NDArray[Any]]:
-        at = host.climb(asking, wanted)
+    def around(chosen: NDArray[np.bool_], values: NDArray[Any]) -> tuple[Int32s, NDArray[Any]]:
+        at = host.climb(asking, chosen)
         return at, np.append(values, values.dtype.type(-1))[at]
 
     sized_at, of_size = around(sized[message], message)
     typed_at, of_type = around(typed[message], message)
     described = tables.collective_args.drop_columns(["sequence"])
     stating = [*zip(*(column.to_pylist() for column in described.columns), strict=True)]
-    distinct = {one: place for place, one in enumerate(dict.fromkeys(stating))}
-    return Told(
+    distinct = {values: place for place, values in enumerate(dict.fromkeys(stating))}
+    return CollectiveCalls(
         asked_by=host.climb(asking, asks | (stated >= 0)),
         stated=around(stated >= 0, stated)[1],
         operation=around(operation >= 0, operation)[1],
@@ -241,8 +245,8 @@ def what_is_told(host: Host, asking: Int32s, tables: RankTables) -> Told:
         sized=of_size,
         typed_at=typed_at,
         typed=of_type,
-        arguments=[dict(zip(described.column_names, one, strict=True)) for one in distinct],
-        alike=np.array([*map(distinct.__getitem__, stating), -1], np.int32),
+        arguments=[dict(zip(described.column_names, values, strict=True)) for values in distinct],
+        argument_row=np.array([*map(distinct.__getitem__, stating), -1], np.int32),
         sequence=np.append(numbers(tables.collective_args, "sequence", missing=_NONE), _NONE),
         messages=messages,
         facts=tables.facts,
@@ -250,7 +254,7 @@ def what_is_told(host: Host, asking: Int32s, tables: RankTables) -> Told:
     )
 
 
-class _Found:
+class _CollectiveTable:
     """What each collective is: rows of distinct ones, and the index of each collective's row."""
 
     def __init__(self, labels: list[str], kernels: int, count: int, *, rccl: bool) -> None:
@@ -259,7 +263,9 @@ class _Found:
         self.which = np.zeros(count, np.int64)
         self.sequence = np.full(count, _NONE, np.int64)
 
-    def add(self, told: Told, place: Int32s, own: Int32s, label: Int32s, *, replayed: bool) -> None:
+    def add(
+        self, source: CollectiveCalls, place: Int32s, kernel_arguments: Int32s, label: Int32s, *, replayed: bool
+    ) -> None:
         """Adds what is known of some collectives.
 
         Args:
@@ -272,28 +278,28 @@ class _Found:
         """
         some = np.flatnonzero(place >= 0)
         at = place[some]
-        stated = told.stated[at]
+        stated = source.stated[at]
         if not replayed:
-            itself = np.append(own, np.full(len(place) - len(own), -1, np.int32))[some]
-            itself[itself >= len(told.sequence) - 1] = -1
+            itself = np.append(kernel_arguments, np.full(len(place) - len(kernel_arguments), -1, np.int32))[some]
+            itself[itself >= len(source.sequence) - 1] = -1
             stated = np.where(itself >= 0, itself, stated)
-            self.sequence[some] = told.sequence[stated]
+            self.sequence[some] = source.sequence[stated]
         keys = np.stack(
             [
-                told.alike[stated],
-                told.operation[at],
-                _alone(told.sized_at, told.sized, at),
-                _alone(told.typed_at, told.typed, at),
+                source.argument_row[stated],
+                source.operation[at],
+                _unless_several(source.sized_at, source.sized, at),
+                _unless_several(source.typed_at, source.typed, at),
                 label[some],
                 some >= self.kernels,
             ]
         )
         distinct, which = np.unique(keys, axis=1, return_inverse=True)
         self.which[some] = len(self.rows) + which.reshape(-1)
-        for alike, operation, sized, typed, text, on_host in distinct.T.tolist():
+        for arguments, operation, sized, typed, text, on_host in distinct.T.tolist():
             name = self.labels[text] if text >= 0 else ""
             library = self._library(name, on_host=bool(on_host))
-            self.rows.append(told.row(alike, operation, sized, typed, name, library))
+            self.rows.append(source.row(arguments, operation, sized, typed, name, library))
 
     def _library(self, name: str, *, on_host: bool) -> str | None:
         exchange = None if on_host else communicating(name)
@@ -310,11 +316,11 @@ class _Found:
         }
 
 
-def _alone(event: Int32s, message: Int32s, at: Int32s) -> Int32s:
+def _unless_several(event: Int32s, message: Int32s, at: Int32s) -> Int32s:
     """The message around each of some positions; -1 if its event launched several collectives, whose shares are
     unknown."""
-    asked = np.unique(at)
-    launched = np.bincount(event[asked][event[asked] >= 0], minlength=1)
+    distinct = np.unique(at)
+    launched = np.bincount(event[distinct][event[distinct] >= 0], minlength=1)
     several = (event[at] >= 0) & (launched[event[at]] > 1)
     return np.where(several, np.int32(-1), message[at])
 

@@ -24,9 +24,9 @@ FARTHEST_NS = 1 << 56
 def times(table: pa.Table, name: str) -> NDArray[np.int64]:
     """A column of times or durations (ns), cut to two years."""
     values = numbers(table, name)
-    least = 0 if name == "dur_ns" else -FARTHEST_NS
-    if len(values) and (int(values.max()) > FARTHEST_NS or int(values.min()) < least):
-        np.clip(values, least, FARTHEST_NS, out=values)
+    low = 0 if name == "dur_ns" else -FARTHEST_NS
+    if len(values) and (int(values.max()) > FARTHEST_NS or int(values.min()) < low):
+        np.clip(values, low, FARTHEST_NS, out=values)
     return values
 
 
@@ -41,9 +41,9 @@ def _filled(table: pa.Table, name: str, dtype: np.dtype[Any], missing: int) -> N
     values = np.empty(table.num_rows, dtype=dtype)
     at = 0
     for chunk in table.column(name).chunks:
-        known = chunk.fill_null(missing) if 0 < chunk.null_count < len(chunk) else chunk
+        filled = chunk.fill_null(missing) if 0 < chunk.null_count < len(chunk) else chunk
         is_absent = 0 < chunk.null_count == len(chunk)
-        values[at : at + len(chunk)] = missing if is_absent else known.to_numpy(zero_copy_only=False)
+        values[at : at + len(chunk)] = missing if is_absent else filled.to_numpy(zero_copy_only=False)
         at += len(chunk)
     return values
 
@@ -68,8 +68,8 @@ def words(table: pa.Table, name: str) -> tuple[NDArray[np.int32], list[str]]:
     for indices, chunk_words in _dictionaries(table, name):
         if chunk_words is not numbers_of:
             numbers_of = chunk_words
-            found = [number_of.setdefault(word, len(number_of)) for word in chunk_words]
-            numbers_of_words = np.array([*found, -1], "i4")
+            numbers_of_chunk = [number_of.setdefault(word, len(number_of)) for word in chunk_words]
+            numbers_of_words = np.array([*numbers_of_chunk, -1], "i4")
         values[at : at + len(indices)] = numbers_of_words[indices]
         at += len(indices)
     return values, list(number_of)
@@ -81,7 +81,7 @@ def _dictionaries(table: pa.Table, name: str) -> list[tuple[NDArray[np.int32], l
     Consecutive chunks with the same words share one list; those of a reader, one for each slice of a file, mostly do.
     """
     parts: list[tuple[NDArray[np.int32], list[str]]] = []
-    known: pa.Array | None = None
+    previous: pa.Array | None = None
     if name not in table.column_names or pa.types.is_null(table.schema.field(name).type):
         return []
     for chunk in table.column(name).chunks:
@@ -89,9 +89,9 @@ def _dictionaries(table: pa.Table, name: str) -> list[tuple[NDArray[np.int32], l
         indices = encoded.indices
         if indices.null_count:
             indices = indices.fill_null(-1)
-        if known is None or not encoded.dictionary.equals(known):
-            known = encoded.dictionary
-            spoken = known.to_pylist()
+        if previous is None or not encoded.dictionary.equals(previous):
+            previous = encoded.dictionary
+            spoken = previous.to_pylist()
         parts.append((indices.to_numpy(zero_copy_only=False), spoken))
     return parts
 
@@ -100,13 +100,13 @@ def texts_at(table: pa.Table, name: str, rows: NDArray[Any]) -> list[str | None]
     """The texts of a few rows."""
     column = table.column(name)
     ends = np.cumsum([len(chunk) for chunk in column.chunks])
-    found: list[str | None] = [None] * len(rows)
+    texts: list[str | None] = [None] * len(rows)
     for number, chunk in enumerate(column.chunks):
         inside = np.flatnonzero((rows >= ends[number] - len(chunk)) & (rows < ends[number]))
         taken = chunk.take(pa.array(rows[inside] - (ends[number] - len(chunk))))
         for place, text in zip(inside.tolist(), taken.to_pylist(), strict=True):
-            found[place] = text
-    return found
+            texts[place] = text
+    return texts
 
 
 def assembled(name: str, read: pa.Table, added: Mapping[str, pa.Array]) -> pa.Table:
@@ -115,13 +115,13 @@ def assembled(name: str, read: pa.Table, added: Mapping[str, pa.Array]) -> pa.Ta
     return pa.table([added[column] if column in added else read.column(column) for column in names], names=list(names))
 
 
-def places(known: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.int64]:
+def places(rising: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
     """Index of the first of some rising values that equals each asked one, or -1."""
-    if not len(known):
-        return np.full(len(asked), -1, dtype=np.int64)
-    at = np.searchsorted(known, asked)
-    at[at == len(known)] = 0
-    return np.where(known[at] == asked, at, -1)
+    if not len(rising):
+        return np.full(len(values), -1, dtype=np.int64)
+    at = np.searchsorted(rising, values)
+    at[at == len(rising)] = 0
+    return np.where(rising[at] == values, at, -1)
 
 
 def integers(values: NDArray[Any], *, missing: int | None = -1, type: pa.DataType) -> pa.Array:

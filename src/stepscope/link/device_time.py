@@ -21,13 +21,13 @@ NOT_MEASURED = -1
 class DeviceTime:
     """Summed durations of device work by position (ns), NOT_MEASURED if there is none.
 
-    `total` counts what was launched in an event or below it, `own` what no operator or range below it launched. A
+    `total` counts what was launched in an event or below it, `self_time` what no operator or range below it launched. A
     runtime call owns what it launched, and so does the Python frame that called it, besides the operator or range
     around them.
     """
 
     total: NDArray[np.int64]
-    own: NDArray[np.int64]
+    self_time: NDArray[np.int64]
 
 
 def sum_device_time(host: Host, device: Device, launch: Int32s, operator: Int32s) -> DeviceTime:
@@ -64,24 +64,24 @@ def summed_up(
         is_range: which are operators and ranges.
     """
 
-    def up(at: NDArray[Any], wanted: NDArray[np.bool_]) -> Int32s:
-        return climb(at.astype(np.int32), events.parent, lambda _, place: wanted[place])
+    def up(at: NDArray[Any], chosen: NDArray[np.bool_]) -> Int32s:
+        return climb(at.astype(np.int32), events.parent, lambda _, place: chosen[place])
 
     launched = np.zeros(len(is_call), dtype=np.int64)
     has = np.zeros(len(is_call), dtype=bool)
     np.add.at(launched, origin, duration)
     has[origin] = True
-    own = np.where(has, launched, NOT_MEASURED)
+    self_time = np.where(has, launched, NOT_MEASURED)
     calls = np.flatnonzero(has & is_call)
     caller = up(events.parent[calls], ~is_call)
-    _add(own, caller, launched[calls])
+    _add(self_time, caller, launched[calls])
     deeper = np.flatnonzero(caller >= 0)
     deeper = deeper[~is_range[caller[deeper]]]
-    _add(own, up(caller[deeper], is_range), launched[calls[deeper]])
+    _add(self_time, up(caller[deeper], is_range), launched[calls[deeper]])
     total = events.sum_up(launched)
     events.spread_up(has)
     total[~has] = NOT_MEASURED
-    return DeviceTime(total, own)
+    return DeviceTime(total, self_time)
 
 
 def _add(sums: NDArray[np.int64], position: Int32s, values: NDArray[np.int64]) -> None:

@@ -31,9 +31,9 @@ def exposed(
         rows = np.flatnonzero(device == index)
         rows = rows[np.argsort(start[rows], kind="stable")]
         before = np.concatenate([start[rows][:1], np.maximum.accumulate(end[rows])[:-1]])
-        own_start = np.maximum(start[rows], before)
-        own_end = np.maximum(end[rows], own_start)
-        own = busy_device == index
-        hidden = covered(union(busy_start[own], busy_end[own]), own_start, own_end)
-        result[rows] = own_end - own_start - hidden
+        device_start = np.maximum(start[rows], before)
+        device_end = np.maximum(end[rows], device_start)
+        device_rows = busy_device == index
+        hidden = covered(union(busy_start[device_rows], busy_end[device_rows]), device_start, device_end)
+        result[rows] = device_end - device_start - hidden
     return result

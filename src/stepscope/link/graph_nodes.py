@@ -13,7 +13,7 @@ from stepscope.link.device import Device
 from stepscope.link.host import NOWHERE, Host
 from stepscope.schema.arrays import Int32s, Int64s
 
-_MOST_COPIES = 16
+_MAX_COPIES = 16
 """A longer chain of copies of copies is damage."""
 
 
@@ -32,16 +32,16 @@ def created_at(host: Host, device: Device, graph_node: pa.Table) -> Int32s:
     # A copy may be recorded twice, once without its original.
     order = np.lexsort((time, original < 0, node))
     order = order[np.unique(node[order], return_index=True)[1]]
-    known = node[order]
-    above = places(known, original[order])
+    nodes = node[order]
+    above = places(nodes, original[order])
     first = np.arange(len(order))
-    for _ in range(_MOST_COPIES):
+    for _ in range(_MAX_COPIES):
         first = np.where(above[first] >= 0, above[first], first)
     # A node that still has an original is in a circle, or the creation of its original was not recorded.
     lost = original[order][first] >= 0
     row = order[first]
     position = np.where(lost, NOWHERE, host.innermost(thread[row], time[row]))
-    at = places(known, node_ids(device))
+    at = places(nodes, node_ids(device))
     put_in[at >= 0] = position[at[at >= 0]]
     put_in[node_ids(device) <= 0] = NOWHERE
     return put_in

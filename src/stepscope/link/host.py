@@ -41,7 +41,7 @@ KINDS = {
     SYNCHRONIZE,
     ALLOCATE,
     PROGRAM,
-    CAPTURE_BEGIN,
+    CAPTURE_START,
     CAPTURE_END,
 ) = range(17)
 
@@ -60,7 +60,7 @@ ROLES = {
     "synchronize": SYNCHRONIZE,
     "allocate": ALLOCATE,
     "program": PROGRAM,
-    "capture_begin": CAPTURE_BEGIN,
+    "capture_begin": CAPTURE_START,
     "capture_end": CAPTURE_END,
 }
 
@@ -117,9 +117,9 @@ class Host:
         """An integer column of the table, in the order of the positions."""
         return numbers(self.table, name, missing=missing)[self.nesting.row]
 
-    def climb(self, positions: NDArray[np.int32], wanted: NDArray[np.bool_]) -> NDArray[np.int32]:
+    def climb(self, positions: NDArray[np.int32], chosen: NDArray[np.bool_]) -> NDArray[np.int32]:
         """The nearest position at or above each one for which `wanted` is set, or -1."""
-        return climb(positions.astype(np.int32), self.nesting.parent, lambda _, at: wanted[at])
+        return climb(positions.astype(np.int32), self.nesting.parent, lambda _, at: chosen[at])
 
     def operators_at(self, positions: NDArray[np.int32]) -> NDArray[np.int32]:
         """The innermost operator at or above each position, or -1."""
@@ -127,12 +127,12 @@ class Host:
 
     def innermost(self, thread: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.int32]:
         """Position of the innermost event of a thread at a time, or -1."""
-        found = np.full(len(time), NOWHERE, dtype=np.int32)
+        position = np.full(len(time), NOWHERE, dtype=np.int32)
         for number, low, high in zip(self.thread_number, self.thread_start[:-1], self.thread_start[1:], strict=True):
-            asked = np.flatnonzero(thread == number)
-            place = np.searchsorted(self.start[low:high], time[asked], side="right") - 1
-            found[asked] = np.where(place >= 0, place + low, NOWHERE)
-        return climb(found, self.nesting.parent, lambda which, at: self.end[at] >= time[which])
+            rows = np.flatnonzero(thread == number)
+            place = np.searchsorted(self.start[low:high], time[rows], side="right") - 1
+            position[rows] = np.where(place >= 0, place + low, NOWHERE)
+        return climb(position, self.nesting.parent, lambda which, at: self.end[at] >= time[which])
 
 
 def nest_host(table: pa.Table, *, resolution_ns: int) -> Host:

@@ -67,9 +67,9 @@ def union(start: ArrayLike, end: ArrayLike) -> Intervals:
     first = np.empty(len(starts), dtype=bool)
     first[0] = True
     np.greater(starts[1:], reach[:-1], out=first[1:])
-    begins = np.flatnonzero(first)
-    lasts = np.append(begins[1:], len(starts)) - 1
-    return Intervals(starts[begins], reach[lasts])
+    starts_of_runs = np.flatnonzero(first)
+    lasts = np.append(starts_of_runs[1:], len(starts)) - 1
+    return Intervals(starts[starts_of_runs], reach[lasts])
 
 
 def total(intervals: Intervals) -> int:
@@ -77,41 +77,41 @@ def total(intervals: Intervals) -> int:
     return int((intervals.end - intervals.start).sum())
 
 
-def intersect(one: Intervals, other: Intervals) -> Intervals:
+def intersect(first: Intervals, other: Intervals) -> Intervals:
     """The time covered by both."""
-    low = np.searchsorted(other.end, one.start, side="right")
-    high = np.searchsorted(other.start, one.end, side="left")
+    low = np.searchsorted(other.end, first.start, side="right")
+    high = np.searchsorted(other.start, first.end, side="left")
     count = np.maximum(high - low, 0)
-    mine = np.repeat(np.arange(len(one)), count)
+    mine = np.repeat(np.arange(len(first)), count)
     before = np.cumsum(count) - count
     theirs = np.arange(len(mine)) - np.repeat(before - low, count)
-    return Intervals(np.maximum(one.start[mine], other.start[theirs]), np.minimum(one.end[mine], other.end[theirs]))
+    return Intervals(np.maximum(first.start[mine], other.start[theirs]), np.minimum(first.end[mine], other.end[theirs]))
 
 
-def subtract(one: Intervals, other: Intervals) -> Intervals:
+def subtract(first: Intervals, other: Intervals) -> Intervals:
     """The time covered by the first and not by the second."""
-    if len(one) == 0 or len(other) == 0:
-        return one
-    begin = min(int(one.start[0]), int(other.start[0]))
-    finish = max(int(one.end[-1]), int(other.end[-1]))
-    return intersect(one, gaps(other, begin, finish))
+    if len(first) == 0 or len(other) == 0:
+        return first
+    start = min(int(first.start[0]), int(other.start[0]))
+    finish = max(int(first.end[-1]), int(other.end[-1]))
+    return intersect(first, gaps(other, start, finish))
 
 
 def gaps(intervals: Intervals, start: int, end: int) -> Intervals:
     """The time between `start` and `end` that is not covered."""
     inside = clip(intervals, start, end)
-    begins = np.concatenate([_int64([start]), inside.end])
+    starts = np.concatenate([_int64([start]), inside.end])
     ends = np.concatenate([inside.start, _int64([end])])
-    full = begins < ends
-    return Intervals(begins[full], ends[full])
+    full = starts < ends
+    return Intervals(starts[full], ends[full])
 
 
 def clip(intervals: Intervals, start: int, end: int) -> Intervals:
     """The part between `start` and `end`."""
-    begins = np.maximum(intervals.start, start)
+    starts = np.maximum(intervals.start, start)
     ends = np.minimum(intervals.end, end)
-    full = begins < ends
-    return Intervals(begins[full], ends[full])
+    full = starts < ends
+    return Intervals(starts[full], ends[full])
 
 
 def covered(intervals: Intervals, window_start: ArrayLike, window_end: ArrayLike) -> Int64s:
@@ -135,9 +135,9 @@ def _covered_before(intervals: Intervals, before: Int64s, time: Int64s) -> Int64
     """Covered time from the beginning of time to each of `time`."""
     if len(intervals) == 0:
         return np.zeros(len(time), dtype=np.int64)
-    begun = np.searchsorted(intervals.start, time, side="right")
-    beyond = np.maximum(intervals.end[np.maximum(begun - 1, 0)] - time, 0)
-    result: Int64s = before[begun] - np.where(begun > 0, beyond, 0)
+    started = np.searchsorted(intervals.start, time, side="right")
+    beyond = np.maximum(intervals.end[np.maximum(started - 1, 0)] - time, 0)
+    result: Int64s = before[started] - np.where(started > 0, beyond, 0)
     return result
 
 
@@ -211,10 +211,10 @@ def integral(levels: Levels, window_start: ArrayLike, window_end: ArrayLike) -> 
     np.cumsum(levels.value[:-1] * np.diff(levels.time), out=area[1:])
 
     def until(time: Int64s) -> NDArray[Any]:
-        held = np.searchsorted(levels.time, time, side="right") - 1
-        known = np.maximum(held, 0)
-        here = area[known] + levels.value[known] * (time - levels.time[known])
-        return np.where(held >= 0, here, 0)
+        index = np.searchsorted(levels.time, time, side="right") - 1
+        clipped = np.maximum(index, 0)
+        here = area[clipped] + levels.value[clipped] * (time - levels.time[clipped])
+        return np.where(index >= 0, here, 0)
 
     result: NDArray[Any] = until(ends) - until(starts)
     return result

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stepscope.formats.consecutive import run_starts
 from stepscope.schema.arrays import Int64s
 
-MOST_BESIDE = 8
+MAX_LANES = 8
 """Lanes for overlapping events of one depth. Events that fit on none of them are drawn over others on the last."""
 
 
@@ -29,26 +29,26 @@ def in_lanes(key: NDArray[np.integer], start: Int64s, end: Int64s) -> Iterator[t
     """
     # Stable, and fast for 16-bit numbers: rows are nearly in order of time.
     order = np.argsort(key, kind="stable")
-    known = key[order]
-    firsts = np.flatnonzero(run_starts(known)).tolist()
-    for first, last in pairwise([*firsts, len(known)]):
-        yield int(known[first]), *_in_order(order[first:last], start, end)
+    ordered = key[order]
+    firsts = np.flatnonzero(run_starts(ordered)).tolist()
+    for first, last in pairwise([*firsts, len(ordered)]):
+        yield int(ordered[first]), *_in_order(order[first:last], start, end)
 
 
 def _in_order(rows: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, NDArray[np.int8]]:
-    begin, finish = start[rows], end[rows]
-    later = begin[1:] > begin[:-1]
-    if not (later | ((begin[1:] == begin[:-1]) & (finish[1:] >= finish[:-1]))).all():
-        order = np.lexsort((finish, begin))
-        rows, begin, finish = rows[order], begin[order], finish[order]
-    if (begin[1:] >= finish[:-1]).all():  # then ends rise too
+    starts, ends = start[rows], end[rows]
+    later = starts[1:] > starts[:-1]
+    if not (later | ((starts[1:] == starts[:-1]) & (ends[1:] >= ends[:-1]))).all():
+        order = np.lexsort((ends, starts))
+        rows, starts, ends = rows[order], starts[order], ends[order]
+    if (starts[1:] >= ends[:-1]).all():  # then ends rise too
         return rows, np.zeros(len(rows), np.int8)
-    order = np.lexsort((-finish, begin))  # enclosing events come first
-    begin, finish = begin[order], finish[order]
-    return rows[order], _beside(begin, finish, np.maximum.accumulate(finish))
+    order = np.lexsort((-ends, starts))  # enclosing events come first
+    starts, ends = starts[order], ends[order]
+    return rows[order], _lane_of_each(starts, ends, np.maximum.accumulate(ends))
 
 
-def _beside(start: Int64s, end: Int64s, reach: Int64s) -> NDArray[np.int8]:
+def _lane_of_each(start: Int64s, end: Int64s, reach: Int64s) -> NDArray[np.int8]:
     """The lane on which each event has room. Only overlapping events are looked at one by one."""
     meets = start[1:] < reach[:-1]
     rows = np.flatnonzero(np.append(meets, False) | np.append(False, meets))
@@ -57,17 +57,17 @@ def _beside(start: Int64s, end: Int64s, reach: Int64s) -> NDArray[np.int8]:
     taken: list[tuple[int, int]] = []
     chosen = []
     lanes = 0
-    for begin, finish in zip(start[rows].tolist(), end[rows].tolist(), strict=True):
-        while taken and taken[0][0] <= begin:
+    for event_start, event_end in zip(start[rows].tolist(), end[rows].tolist(), strict=True):
+        while taken and taken[0][0] <= event_start:
             heappush(free, heappop(taken)[1])
         if free:
             lane = heappop(free)
-        elif lanes < MOST_BESIDE - 1:
+        elif lanes < MAX_LANES - 1:
             lane, lanes = lanes, lanes + 1
         else:
-            chosen.append(MOST_BESIDE - 1)
+            chosen.append(MAX_LANES - 1)
             continue
-        heappush(taken, (finish, lane))
+        heappush(taken, (event_end, lane))
         chosen.append(lane)
     result[rows] = chosen
     return result
@@ -95,10 +95,10 @@ def blocks(start: Int64s, end: Int64s, level: int) -> Blocks:
         level: the zoom.
     """
     length = end - start
-    alone = length >= 1 << level
+    is_long = length >= 1 << level
     bins = start >> level
     new = np.ones(len(start), bool)
-    new[1:] = (bins[1:] != bins[:-1]) | alone[1:] | alone[:-1]
+    new[1:] = (bins[1:] != bins[:-1]) | is_long[1:] | is_long[:-1]
     first = np.flatnonzero(new)
     if not len(first):
         return Blocks(start, end, length, length, length, length)
@@ -122,8 +122,8 @@ def longest_of(length: Int64s, first: NDArray[np.integer]) -> Int64s:
     """
     if len(first) == len(length):
         return first.astype(np.int64)
-    most = np.maximum.reduceat(length, first)
+    max_length = np.maximum.reduceat(length, first)
     run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(length))))
-    found = np.flatnonzero(length == most[run])
-    result: Int64s = found[run_starts(run[found])]
+    candidates = np.flatnonzero(length == max_length[run])
+    result: Int64s = candidates[run_starts(run[candidates])]
     return result

@@ -38,9 +38,9 @@ def link_launches(host: Host, device: Device, flow: pa.Table, thread: pa.Table) 
     _by_correlation(host, device, position, launch)
     lost = np.flatnonzero((launch < 0) & device.work)
     if len(lost) and flow.num_rows:
-        found = _by_flow(host, device, lost, flow, thread)
-        launch[lost] = np.where(_is_runtime(host, found), found, NOWHERE)
-        operator[lost] = host.operators_at(found)
+        position_of_arrow = _by_flow(host, device, lost, flow, thread)
+        launch[lost] = np.where(_is_runtime(host, position_of_arrow), position_of_arrow, NOWHERE)
+        operator[lost] = host.operators_at(position_of_arrow)
     lost = np.flatnonzero((launch < 0) & device.work & (device.external_id > 0))
     _by_external_id(host, device, position, lost, launch)
     operator = np.where(launch >= 0, host.operators_at(launch), operator)
@@ -76,11 +76,11 @@ def _by_correlation(host: Host, device: Device, position: Int32s, launch: Int32s
     several = np.flatnonzero(best[group] > 1)
     if len(several):
         start = host.start[place]
-        ahead = _begun(first, best, start, group[several], device.start[linked[several]])
+        ahead = _started_calls(first, best, start, group[several], device.start[linked[several]])
         launch[linked[several]] = place[first[group[several]] + np.maximum(ahead - 1, 0)]
 
 
-def _begun(first: Int64s, count: Int64s, start: Int64s, group: Int64s, moment: Int64s) -> Int64s:
+def _started_calls(first: Int64s, count: Int64s, start: Int64s, group: Int64s, moment: Int64s) -> Int64s:
     """For each (group, moment), how many of the group's calls have started by then.
 
     The calls of group `g` are `count[g]` from `first[g]` on, in order of `start`. They are sorted together instead of
@@ -94,9 +94,9 @@ def _begun(first: Int64s, count: Int64s, start: Int64s, group: Int64s, moment: I
     is_asked = np.arange(len(of_call) + len(group)) >= len(of_call)
     moments = np.concatenate((start[place], moment))
     order = np.lexsort((is_asked, moments, np.concatenate((of_call, group))))
-    begun = np.empty(len(order), dtype=np.int64)
-    begun[order] = np.cumsum(~is_asked[order])
-    result: Int64s = begun[len(of_call) :] - before[np.searchsorted(groups, group)]
+    started = np.empty(len(order), dtype=np.int64)
+    started[order] = np.cumsum(~is_asked[order])
+    result: Int64s = started[len(of_call) :] - before[np.searchsorted(groups, group)]
     return result
 
 
@@ -105,8 +105,8 @@ _NUMBER = re.compile(r"-?\d+")
 
 def _number_in(text: str) -> int:
     """The first number of a text (`stream 7` → 7), or -1."""
-    found = _NUMBER.search(text)
-    return int(found.group()) if found else -1
+    match = _NUMBER.search(text)
+    return int(match.group()) if match else -1
 
 
 def _by_flow(host: Host, device: Device, lost: NDArray[np.int64], flow: pa.Table, thread: pa.Table) -> Int32s:
@@ -118,16 +118,16 @@ def _by_flow(host: Host, device: Device, lost: NDArray[np.int64], flow: pa.Table
         (device_of[arrows.end_pid], stream_of[arrows.end_tid], arrows.end_ns),
         (device.device[lost], device.stream[lost], device.start[lost]),
     )
-    found = np.full(len(lost), NOWHERE, dtype=np.int32)
+    result = np.full(len(lost), NOWHERE, dtype=np.int32)
     hit = np.flatnonzero(arrow >= 0)
     arrow = arrow[hit]
-    found[hit] = host.innermost(arrows.start_thread[arrow], arrows.start_ns[arrow])
-    return found
+    result[hit] = host.innermost(arrows.start_thread[arrow], arrows.start_ns[arrow])
+    return result
 
 
-def _event_at(events: tuple[Int64s, ...], asked: tuple[NDArray[Any], ...]) -> Int64s:
+def _event_at(events: tuple[Int64s, ...], queries: tuple[NDArray[Any], ...]) -> Int64s:
     """For each asked (device, stream, time) the index of the last event that has them, or -1."""
-    columns = [np.concatenate(pair) for pair in zip(events, asked, strict=True)]
+    columns = [np.concatenate(pair) for pair in zip(events, queries, strict=True)]
     order = np.lexsort(columns)
     number = np.empty(len(order), dtype=np.int64)
     number[order] = np.cumsum(run_starts(*(column[order] for column in columns)))

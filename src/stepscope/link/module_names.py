@@ -67,8 +67,8 @@ def range_module(name: str) -> ModuleName | None:
     `nn.Module: net.head` in StepScope's own recordings, `module:net.head`, and `layer:net.head` as
     PyProf asks for.
     """
-    found = _LIGHTNING.match(name)
-    if found:
-        return ModuleName(tuple(found.group(2).split(".")), found.group(1).rsplit(".", 1)[-1])
-    found = _PREFIX.match(name)
-    return ModuleName(tuple(found.group(1).split(".")), None) if found else None
+    match = _LIGHTNING.match(name)
+    if match:
+        return ModuleName(tuple(match.group(2).split(".")), match.group(1).rsplit(".", 1)[-1])
+    match = _PREFIX.match(name)
+    return ModuleName(tuple(match.group(1).split(".")), None) if match else None

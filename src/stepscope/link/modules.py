@@ -107,15 +107,15 @@ def _runs(modules: Modules, nodes: Int32s) -> Int32s:
     Operators state a hierarchy, which says nothing about calls; a module that is called twice in a
     row counts as one call.
     """
-    found = [nodes[:0]]
+    runs = [nodes[:0]]
     depth_of = np.array([row["depth"] for row in modules.rows], np.int32)
     parent = np.array([-1 if row["parent_id"] is None else row["parent_id"] for row in modules.rows])
     at = np.arange(len(modules.rows), dtype=np.int32)  # the module at or above each, at most this deep
     for depth in range(int(depth_of.max()), -1, -1):
         row = np.where(depth_of[at] == depth, at, NO_MODULE)[nodes]
-        found.append(row[run_starts(row) & (row >= 0)])
+        runs.append(row[run_starts(row) & (row >= 0)])
         at = np.where((depth_of[at] == depth) & (depth > 0), parent[at], at)
-    return np.concatenate(found)
+    return np.concatenate(runs)
 
 
 def _from_python(host: Host, named: Int32s) -> Modules | None:
@@ -136,12 +136,12 @@ def _from_python(host: Host, named: Int32s) -> Modules | None:
     above = without_circles(_enclosing_modules(host, place))
     _set_recomputed_home(host, place, instance, above)
     above = without_circles(above)
-    spelled = [module_name(one) or one for one in texts]
-    compiled = np.array([is_compiled_code(one) for one in spelled], bool)[text]
+    spelled = [module_name(frame) or frame for frame in texts]
+    compiled = np.array([is_compiled_code(name) for name in spelled], bool)[text]
     if compiled.any():
         instance[compiled] = instance[compiled][0]
-        kept, above = _joined(compiled, above)
-        place, instance = place[kept], instance[kept]
+        remaining, above = _joined(compiled, above)
+        place, instance = place[remaining], instance[remaining]
     level = levels(above)
     by_level = np.argsort(level, kind="stable")
     starts = np.searchsorted(level[by_level], np.arange(int(level.max()) + 2)).tolist()
@@ -174,10 +174,10 @@ def _joined(compiled: NDArray[np.bool_], above: Int32s) -> tuple[NDArray[np.int6
     inner[inner] = compiled[above[inner]]
     while len(inside := np.flatnonzero((above >= 0) & inner[above])):
         above[inside] = above[above[inside]]
-    kept = np.flatnonzero(~inner)
+    remaining = np.flatnonzero(~inner)
     place = (np.cumsum(~inner) - 1).astype(np.int32)
-    above = above[kept]
-    return kept, np.where(above >= 0, place[above], -1).astype(np.int32)
+    above = above[remaining]
+    return remaining, np.where(above >= 0, place[above], -1).astype(np.int32)
 
 
 def _enclosing_modules(host: Host, place: Int32s) -> Int32s:
@@ -188,9 +188,9 @@ def _enclosing_modules(host: Host, place: Int32s) -> Int32s:
     index_at = np.full(len(host) + 1, -1, dtype=np.int32)
     index_at[place] = np.arange(len(place), dtype=np.int32)
     above = _callers(host, place)
-    found = index_at[climb(above[place], above, lambda _, at: index_at[at] >= 0)]
-    found[found == np.arange(len(place))] = -1
-    return found
+    enclosing = index_at[climb(above[place], above, lambda _, at: index_at[at] >= 0)]
+    enclosing[enclosing == np.arange(len(place))] = -1
+    return enclosing
 
 
 def _set_recomputed_home(host: Host, place: Int32s, instance: NDArray[np.int64], above: Int32s) -> None:
@@ -206,8 +206,8 @@ def _set_recomputed_home(host: Host, place: Int32s, instance: NDArray[np.int64],
     if not len(anew) or not len(ahead):
         return
     ahead = ahead[np.argsort(host.start[place[ahead]], kind="stable")]
-    known, first = np.unique(instance[ahead], return_index=True)
-    at = places(known, instance[anew])
+    instances, first = np.unique(instance[ahead], return_index=True)
+    at = places(instances, instance[anew])
     anew, at = anew[at >= 0], at[at >= 0]
     above[anew] = above[ahead[first[at]]]
 
@@ -246,14 +246,14 @@ def without_circles(above: Int32s) -> Int32s:
 
 def _from_hierarchy(host: Host, named: Int32s) -> Modules | None:
     text, texts = words(host.table, "module_hierarchy")
-    found = [hierarchy_module(text) for text in texts]
-    if not any(found):
+    names = [hierarchy_module(text) for text in texts]
+    if not any(names):
         return None
-    roots = {name.root for name in found if name and name.root}
+    roots = {name.root for name in names if name and name.root}
     root = next(iter(roots)) if len(roots) == 1 else None
     tree = _PathTree(Modules("hierarchy"))
     top = tree.modules.add(NO_MODULE, root, root) if root else NO_MODULE
-    node_of = [tree.node(name, top) if name else NO_MODULE for name in found]
+    node_of = [tree.node(name, top) if name else NO_MODULE for name in names]
     named[:] = np.array([*node_of, NO_MODULE], np.int32)[text[host.nesting.row]]
     return tree.modules
 
@@ -269,14 +269,14 @@ def _from_ranges(host: Host, named: Int32s, classes: Mapping[str, str]) -> Modul
     text = text[host.nesting.row[ranges]]
     tree = _PathTree(Modules("annotation"))
     node_of = np.full(len(texts), NO_MODULE, dtype=np.int32)
-    found = {which: range_module(texts[which]) for which in np.unique(text).tolist()}
-    whole = (model_path(classes),) if classes else None
+    names = {which: range_module(texts[which]) for which in np.unique(text).tolist()}
+    model = (model_path(classes),) if classes else None
     parts = {path.split(".", 1)[0] for path in classes if path}
     top = NO_MODULE
-    if whole and any(name and (name.path == whole or name.path[0] in parts) for name in found.values()):
-        top = tree.modules.add(NO_MODULE, whole[0], whole[0].strip("()"))
-    for which, name in found.items():
-        if name and name.path == whole:
+    if model and any(name and (name.path == model or name.path[0] in parts) for name in names.values()):
+        top = tree.modules.add(NO_MODULE, model[0], model[0].strip("()"))
+    for which, name in names.items():
+        if name and name.path == model:
             node_of[which] = top
         elif name:
             node_of[which] = tree.node(name, top if name.path[0] in parts else NO_MODULE)
@@ -337,10 +337,10 @@ def _with_backward(host: Host, forward: Int32s, direction: Directions, named: In
     outermost = np.flatnonzero((host.role == BACKWARD) & ((above < 0) | (direction[above] != BACKWARD_PASS)))
     if len(outermost):
         index = np.arange(len(outermost))
-        known = forward[outermost] >= 0
-        before = np.maximum.accumulate(np.where(known, index, -1))
+        has_forward = forward[outermost] >= 0
+        before = np.maximum.accumulate(np.where(has_forward, index, -1))
         thread = host.thread_of(outermost.astype(np.int32))
-        follows = np.flatnonzero(~known & (before >= 0))
+        follows = np.flatnonzero(~has_forward & (before >= 0))
         follows = follows[thread[before[follows]] == thread[follows]]
         result[outermost[follows]] = result[outermost[before[follows]]]
         result[back & (host.role == COMMUNICATION) & (result == NO_MODULE)] = _NOT_HERE

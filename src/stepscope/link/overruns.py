@@ -22,7 +22,7 @@ from stepscope.link.device import Device
 _WITHIN = 3
 _LOOK_AHEAD = 12
 _LONG_NS = 1_000_000_000
-_AT_MOST = 0.1
+_MAX_SHARE = 0.1
 
 
 def clip_overruns(device: Device) -> NDArray[np.int64]:
@@ -52,7 +52,7 @@ def clip_overruns(device: Device) -> NDArray[np.int64]:
     overrun = (following >= 0) & ((within >= _WITHIN) | (long & (within >= 1)))
     per_stream = np.bincount(stream)
     share = np.bincount(stream, weights=overrun) / per_stream
-    overrun &= (share[stream] <= _AT_MOST) | long
+    overrun &= (share[stream] <= _MAX_SHARE) | long
     clipped = np.flatnonzero(overrun)
     raw[rows[clipped]] = device.dur[rows[clipped]]
     device.dur[rows[clipped]] = following[clipped] - start[clipped]

@@ -31,7 +31,7 @@ _RANGE, _GRAPH, _OPERATOR = range(3)
 
 _FEWEST = 3
 """Fewest repeats that make a period: two may be chance."""
-_ALIKE = 0.95
+_SIMILAR = 0.95
 """Content that each repeat must share with the typical one. Steps differ by a line of a log; embedding, head and
 sampling, which are between layers, are more than this of a layer."""
 _EDGE_PERIODS = 1.1
@@ -39,9 +39,9 @@ _EDGE_PERIODS = 1.1
 one, in lengths of a repeat."""
 _UNSEEN = 0.1
 """The part of it that may occur in no repeat."""
-_LEAST_CONTENT = 3
+_MIN_CONTENT = 3
 """Fewest operators and ranges in a repeat that an operator starts: a loop over one operator has no steps."""
-_MOST_TRIED = 8
+_MAX_TRIED = 8
 """Names of a kind that are tried. Few recur evenly over the entire recording, and each costs a pass."""
 
 _NUMBERS = re.compile(r"\d+")
@@ -64,7 +64,7 @@ class Period:
     name: list[str]
     start: Int64s
     end: Int64s
-    alike: NDArray[np.float64]
+    similarity: NDArray[np.float64]
     complete: NDArray[np.bool_]
 
 
@@ -91,7 +91,7 @@ def find_period(host: Host, launch: NDArray[np.int32], *, tracks: Collection[int
     place = _looked_at(host, tracks)
     if len(place):  # without names nothing is known to recur
         text, texts = words(host.table, "name")
-        named = np.array([one != NAMELESS_RANGE for one in texts], dtype=bool)
+        named = np.array([text_of_name != NAMELESS_RANGE for text_of_name in texts], dtype=bool)
         place = place[named[text[host.nesting.row[place]]]]
     if not len(place):
         return None
@@ -99,10 +99,10 @@ def find_period(host: Host, launch: NDArray[np.int32], *, tracks: Collection[int
     for kind, rule in enumerate(RULES):
         for name in _evenly_recurring(sequence, kind):
             at = np.flatnonzero(sequence.name == name)
-            alike, stop = _compared(sequence, at)
-            if alike is None:
+            similarity, stop = _compared(sequence, at)
+            if similarity is None:
                 continue
-            cut = alike[-1] < _ALIKE or stop - at[-1] < np.diff(at).min()
+            cut = similarity[-1] < _SIMILAR or stop - at[-1] < np.diff(at).min()
             start = host.start[sequence.position[at]]
             last = host.end[sequence.position[at[-1] : stop]].max()
             rows = host.nesting.row[sequence.position[at]]
@@ -111,7 +111,7 @@ def find_period(host: Host, launch: NDArray[np.int32], *, tracks: Collection[int
                 host.table.column("name").take(rows).to_pylist(),
                 start,
                 np.append(start[1:], last),
-                alike,
+                similarity,
                 np.arange(len(at)) < len(at) - cut,
             )
     return None
@@ -120,9 +120,9 @@ def find_period(host: Host, launch: NDArray[np.int32], *, tracks: Collection[int
 def _looked_at(host: Host, tracks: Collection[int]) -> NDArray[np.int32]:
     """Positions of the ranges, outermost operators and launches of graphs on the thread that launches
     most; if nothing is launched, on the thread that has most of them."""
-    nothing = np.empty(0, dtype=np.int32)
+    empty = np.empty(0, dtype=np.int32)
     if not len(host):
-        return nothing
+        return empty
     operator = np.where(host.kind == OPERATOR, np.arange(len(host), dtype=np.int32), NOWHERE)
     host.nesting.inherit(operator)
     above = host.nesting.parent
@@ -133,11 +133,11 @@ def _looked_at(host: Host, tracks: Collection[int]) -> NDArray[np.int32]:
     for counted in (np.isin(host.role, (LAUNCH, GRAPH_LAUNCH, COPY, FILL)), chosen):
         count = np.add.reduceat(counted.astype(np.int64), first) * thread
         if count.any():
-            most = int(count.argmax())
-            low, high = host.thread_start[most : most + 2].tolist()
-            found: NDArray[np.int32] = (np.flatnonzero(chosen[low:high]) + low).astype(np.int32)
-            return found
-    return nothing
+            busiest = int(count.argmax())
+            low, high = host.thread_start[busiest : busiest + 2].tolist()
+            positions: NDArray[np.int32] = (np.flatnonzero(chosen[low:high]) + low).astype(np.int32)
+            return positions
+    return empty
 
 
 def _sequence(host: Host, place: NDArray[np.int32], launch: NDArray[np.int32]) -> _Sequence:
@@ -171,16 +171,16 @@ def _evenly_recurring(sequence: _Sequence, kind: int) -> list[int]:
     far = len(order) + 1
     longest = np.maximum.reduceat(np.where(inner, gap, 0), first)
     shortest = np.minimum.reduceat(np.where(inner, gap, far), first)
-    even = (count >= _FEWEST) & (shortest >= _ALIKE * _ALIKE * longest)
+    even = (count >= _FEWEST) & (shortest >= _SIMILAR * _SIMILAR * longest)
     even &= (order[first] <= _EDGE_PERIODS * longest) & (len(order) - last <= _EDGE_PERIODS * longest)
     even &= sequence.kind[order[first]] == kind
     if kind == _OPERATOR:
-        even &= longest >= _LEAST_CONTENT
-    found = np.flatnonzero(even)
-    found = found[np.lexsort((order[first[found]], count[found]))]
+        even &= longest >= _MIN_CONTENT
+    candidates = np.flatnonzero(even)
+    candidates = candidates[np.lexsort((order[first[candidates]], count[candidates]))]
     # Other names with the same count would cut the same repeats elsewhere.
-    rarest = np.unique(count[found], return_index=True)[1]
-    return [int(name) for name in found[rarest][:_MOST_TRIED]]
+    rarest = np.unique(count[candidates], return_index=True)[1]
+    return [int(name) for name in candidates[rarest][:_MAX_TRIED]]
 
 
 def _compared(sequence: _Sequence, at: Int64s) -> tuple[NDArray[np.float64] | None, int]:
@@ -200,9 +200,9 @@ def _compared(sequence: _Sequence, at: Int64s) -> tuple[NDArray[np.float64] | No
     repeat = np.repeat(np.arange(len(at)), lengths)
     pair, count = np.unique(repeat * sequence.names + name[at[0] : stop], return_counts=True)
     shared = np.bincount(pair // sequence.names, np.minimum(count, has[pair % sequence.names]), len(at))
-    alike = shared / (lengths + length - shared)
+    similarity = shared / (lengths + length - shared)
     unseen = int((has[name[: at[0]]] == 0).sum() + (has[name[stop:]] == 0).sum())
-    good = alike >= _ALIKE
+    good = similarity >= _SIMILAR
     if good.sum() < _FEWEST or not good[1:-1].all() or unseen > _UNSEEN * length:
         return None, stop
-    return alike, stop
+    return similarity, stop

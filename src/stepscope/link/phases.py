@@ -35,13 +35,13 @@ def find_phases(host: Host, steps: Steps) -> dict[str, pa.Table]:
     place, step = place[step >= 0], step[step >= 0]
     if not len(place):
         return {}
-    own = np.zeros(len(host), np.int64)
-    own[place] = (host.end - host.start)[place]
+    self_ns = np.zeros(len(host), np.int64)
+    self_ns[place] = (host.end - host.start)[place]
     around = host.climb(host.nesting.parent[place], code >= 0)
-    np.subtract.at(own, around[around >= 0], own[place[around >= 0]].copy())
+    np.subtract.at(self_ns, around[around >= 0], self_ns[place[around >= 0]].copy())
     measured, column = np.unique(code[place], return_inverse=True)
     times = np.zeros((len(steps), len(measured)), np.int64)
-    np.add.at(times, (step, column), own[place])
+    np.add.at(times, (step, column), self_ns[place])
     total = steps.host_end - steps.host_start
     counted = steps.complete & (times.sum(axis=1) <= total)
     columns = {
@@ -52,13 +52,13 @@ def find_phases(host: Host, steps: Steps) -> dict[str, pa.Table]:
     columns = {name: values[counted] for name, values in columns.items()}
     if not counted.any():
         return {}
-    kept = [
+    rows = [
         {"step": number, "phase": name, "dur_ns": values[row], "stands_for": 1}
         for row, number in enumerate(steps.number[counted].tolist())
         for name, values in columns.items()
     ]
     means = [_mean(name, values) for name, values in columns.items()]
-    return {"phase": from_rows("phase", means), "phase_step": from_rows("phase_step", kept)}
+    return {"phase": from_rows("phase", means), "phase_step": from_rows("phase_step", rows)}
 
 
 def _mean(name: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:

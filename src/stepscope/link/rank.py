@@ -149,7 +149,7 @@ def _links(
     raw_dur = clip_overruns(device)
     launch, operator = link_launches(host, device, tables.flow, tables.thread)
     time = sum_device_time(host, device, launch, operator)
-    total_ns, own_ns = kept(time.total), kept(time.own)
+    total_ns, self_ns = kept(time.total), kept(time.self_time)
     del time
     steps = find_steps(host, device, launch, tracks=_tracks(tables.thread), truncated=tables.report.truncated)
     step_of_host, step_of_device = map(kept, steps_of_events(steps, host, device, launch))
@@ -158,8 +158,10 @@ def _links(
     module, direction, stack = on_host.placed
     texts = _texts(tables, on_host)
     put_in = created_at(host, device, tables.graph_node)
-    own = find_captured(host, _ran(host, launch), on_host.placed, tables, texts.copy(), put_in=put_in, path=None)
-    sources = [one for one in (own, *captures) if one is not None]
+    local_captures = find_captured(
+        host, _ran(host, launch), on_host.placed, tables, texts.copy(), put_in=put_in, path=None
+    )
+    sources = [item for item in (local_captures, *captures) if item is not None]
     replays = link_replays(host, device, launch, sources, put_in)
     captured, through = captured_tables(sources, replays, device, modules, texts, first_id=len(host) + len(device))
     linked = {
@@ -183,7 +185,7 @@ def _links(
             for name in ("measured_kernel", "kernel_metric")
         },
         "collective": find_collectives(
-            host, device, launch, tables, [(one.told, replays.places_in(at)) for at, one in enumerate(sources)]
+            host, device, launch, tables, [(item.calls, replays.places_in(at)) for at, item in enumerate(sources)]
         ),
         "memory_event": _memory_events(host, tables.memory_event),
         "data_check": check_recording(
@@ -193,7 +195,7 @@ def _links(
                 launch=launch,
                 steps=steps,
                 replays=replays,
-                captured=None if own is None else own.position,
+                captured=None if local_captures is None else local_captures.position,
                 step_of_host=step_of_host,
                 overruns=int((raw_dur >= 0).sum()),
                 report=tables.report,
@@ -219,9 +221,9 @@ def _links(
         "forward_id": forward,
         "stack_id": stack,
         "device_ns": total_ns,
-        "device_self_ns": own_ns,
+        "device_self_ns": self_ns,
     }
-    return links, linked, own
+    return links, linked, local_captures
 
 
 def _of_device(
@@ -270,8 +272,8 @@ def _through(
     result = np.full(len(launch), -1, dtype=np.int32)
     for origin in (operator, launch):
         linked = np.flatnonzero(origin >= 0)
-        found = values[origin[linked]]
-        result[linked] = np.where(found >= 0, found, result[linked])
+        linked_values = values[origin[linked]]
+        result[linked] = np.where(linked_values >= 0, linked_values, result[linked])
     return result
 
 
@@ -299,8 +301,8 @@ def _names(host: Host, positions: Int32s) -> pa.Array:
 
 def _step_numbers(numbers: NDArray[np.int64], index: Int32s) -> pa.Array:
     """The numbers of steps given by index; NULL for -1."""
-    known = integers(np.append(numbers, 0), missing=None, type=pa.int64()).to_numpy()
-    return pa.array(known[index], mask=index < 0)
+    padded = integers(np.append(numbers, 0), missing=None, type=pa.int64()).to_numpy()
+    return pa.array(padded[index], mask=index < 0)
 
 
 def _memory_events(host: Host, memory_event: pa.Table) -> pa.Table:
@@ -323,11 +325,11 @@ def attributed(device_event: pa.Table) -> pa.Table:
         {
             "link": pa.array(list(_LINKS), pa.string()),
             "device_ns": pa.array([int(dur[work].sum())] * len(_LINKS), pa.int64()),
-            "attributed_ns": pa.array([int(dur[one].sum()) for one in has], pa.int64()),
+            "attributed_ns": pa.array([int(dur[is_linked].sum()) for is_linked in has], pa.int64()),
             "captured_ns": pa.array(
                 [
-                    int(dur[one & captured].sum()) if link in _BY_CAPTURE else 0
-                    for link, one in zip(_LINKS, has, strict=True)
+                    int(dur[is_linked & captured].sum()) if link in _BY_CAPTURE else 0
+                    for link, is_linked in zip(_LINKS, has, strict=True)
                 ],
                 pa.int64(),
             ),
@@ -373,7 +375,7 @@ def _host_table(table: pa.Table, links: dict[str, NDArray[Any]]) -> pa.Table:
 
 def _device_table(device: Device, *, first_id: int, columns: dict[str, pa.Array]) -> pa.Table:
     ids = np.arange(first_id, first_id + len(device), dtype=np.int64)
-    own = {"id": ids, "dur_ns": device.dur}
-    columns |= {name: integers(values, missing=None, type=pa.int64()) for name, values in own.items()}
-    kept_ = {name: kept_column(column) for name, column in columns.items()}
-    return assembled("device_event", device.table, kept_)
+    added = {"id": ids, "dur_ns": device.dur}
+    columns |= {name: integers(values, missing=None, type=pa.int64()) for name, values in added.items()}
+    stored = {name: kept_column(column) for name, column in columns.items()}
+    return assembled("device_event", device.table, stored)

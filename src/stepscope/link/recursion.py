@@ -25,40 +25,40 @@ def find_recursion(host: Host) -> NDArray[np.bool_]:
     if not len(host):
         return np.zeros(0, dtype=np.bool_)
     is_operator = host.kind == OPERATOR
-    asked = is_operator | (host.kind == ANNOTATION)
+    chosen = is_operator | (host.kind == ANNOTATION)
     name, names = words(host.table, "name")
-    key = np.where(asked, name[host.nesting.row] * 2 + is_operator, NO_KEY)
+    key = np.where(chosen, name[host.nesting.row] * 2 + is_operator, NO_KEY)
     key[~_at_several_depths(key, host.nesting.depth, 2 * len(names))[key]] = NO_KEY
     # Frames and runtime calls are skipped: a stack may be deep, and each of its levels costs a step.
     nearest = np.where(key >= 0, np.arange(len(host), dtype=np.int32), np.int32(NOWHERE))
     host.nesting.inherit(nearest)
     parent = host.nesting.parent
     above = np.where(parent >= 0, nearest[parent], np.int32(NOWHERE))
-    return inside_alike(above, key, key >= 0)
+    return inside_same_key(above, key, key >= 0)
 
 
 def _at_several_depths(key: Int32s, depth: NDArray[Any], keys: int) -> NDArray[np.bool_]:
     """For each key, and for none at the end, whether its events are at more than one depth: only
     those can enclose one another."""
     has = key >= 0
-    least = np.full(keys + 1, np.iinfo(depth.dtype).max, dtype=depth.dtype)
-    most = np.zeros(keys + 1, dtype=depth.dtype)
-    np.minimum.at(least, key[has], depth[has])
-    np.maximum.at(most, key[has], depth[has])
-    several: NDArray[np.bool_] = most > least
+    min_depth = np.full(keys + 1, np.iinfo(depth.dtype).max, dtype=depth.dtype)
+    max_depth = np.zeros(keys + 1, dtype=depth.dtype)
+    np.minimum.at(min_depth, key[has], depth[has])
+    np.maximum.at(max_depth, key[has], depth[has])
+    several: NDArray[np.bool_] = max_depth > min_depth
     return several
 
 
-def inside_alike(
-    above: NDArray[np.integer[Any]], key: NDArray[np.integer[Any]], asked: NDArray[np.bool_]
+def inside_same_key(
+    above: NDArray[np.integer[Any]], key: NDArray[np.integer[Any]], chosen: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Which of the asked rows have one with the same key above them.
+    """Which of the chosen rows have one with the same key above them.
 
     Args:
         above: the row above each, -1 for none.
-        key: what makes rows alike.
-        asked: the rows in question.
+        key: rows with an equal key count as the same.
+        chosen: the rows in question.
     """
-    at = np.where(asked, above, -1).astype(np.int32)
+    at = np.where(chosen, above, -1).astype(np.int32)
     inside: NDArray[np.bool_] = climb(at, above, lambda which, at: key[at] == key[which]) >= 0
     return inside

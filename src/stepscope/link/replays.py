@@ -62,8 +62,8 @@ class Replays:
         """For each device event its launch in the captures of a recording, -1 for none."""
         if not len(self.source):
             return np.full(len(self.work), -1, dtype=np.int32)
-        found: Int32s = np.where(self.source == source, self.node, np.int32(-1))
-        return found
+        launches: Int32s = np.where(self.source == source, self.node, np.int32(-1))
+        return launches
 
 
 def link_replays(host: Host, device: Device, launch: Int32s, sources: Sequence[Captured], put_in: Int32s) -> Replays:
@@ -79,21 +79,21 @@ def link_replays(host: Host, device: Device, launch: Int32s, sources: Sequence[C
     """
     work = _replayed(host, device, launch)
     if not work.any():
-        nothing = np.zeros(0, dtype=np.int32)
-        return Replays(nothing.astype(np.int8), nothing, work)
+        empty = np.zeros(0, dtype=np.int32)
+        return Replays(empty.astype(np.int8), empty, work)
     replays = Replays(
         source=np.full(len(device), -1, dtype=np.int8), node=np.full(len(device), -1, dtype=np.int32), work=work
     )
-    known = _Known(sources, device)
+    index = _CaptureIndex(sources, device)
     for rows in _groups(device, launch, replays.work):
         if (put_in[rows] >= 0).any():
             _by_node(replays, sources[0], rows, put_in[rows])
             continue
-        found, reason = known.match(rows)
-        if found is None:
+        matched, reason = index.match(rows)
+        if matched is None:
             replays.refused[reason] = replays.refused.get(reason, 0) + len(rows)
             continue
-        source, capture, ordered = found
+        source, capture, ordered = matched
         first = int(sources[source].bounds[capture])
         replays.source[ordered] = source
         replays.node[ordered] = first + np.arange(len(ordered))
@@ -105,25 +105,25 @@ def _by_node(replays: Replays, source: Captured, rows: Int64s, put_in: Int32s) -
     """Attributes a replay by the calls that created its nodes."""
     order = np.argsort(source.position)
     node = places(source.position[order], put_in)
-    told = node >= 0
-    node = order[node[told]]
-    replays.source[rows[told]] = 0
-    replays.node[rows[told]] = node
+    has_creator = node >= 0
+    node = order[node[has_creator]]
+    replays.source[rows[has_creator]] = 0
+    replays.node[rows[has_creator]] = node
     for capture in np.unique(np.searchsorted(source.bounds, node, side="right") - 1).tolist():
         replays.matched[0, capture] = replays.matched.get((0, capture), 0) + 1
         replays.by_node.add((0, capture))
-    if not told.all():
-        lost = int((~told).sum())
+    if not has_creator.all():
+        lost = int((~has_creator).sum())
         replays.refused[NO_CREATION] = replays.refused.get(NO_CREATION, 0) + lost
 
 
 def _replayed(host: Host, device: Device, launch: Int32s) -> NDArray[np.bool_]:
     """Which device events are replayed work of a graph."""
     graph_id = device.table.column("graph_id").is_valid().to_numpy(zero_copy_only=False)
-    found: NDArray[np.bool_] = device.work & graph_id
+    replayed: NDArray[np.bool_] = device.work & graph_id
     linked = np.flatnonzero(device.work & (launch >= 0))
-    found[linked[host.role[launch[linked]] == GRAPH_LAUNCH]] = True
-    return found
+    replayed[linked[host.role[launch[linked]] == GRAPH_LAUNCH]] = True
+    return replayed
 
 
 def _groups(device: Device, launch: Int32s, work: NDArray[np.bool_]) -> Iterator[Int64s]:
@@ -137,7 +137,7 @@ def _groups(device: Device, launch: Int32s, work: NDArray[np.bool_]) -> Iterator
         yield from np.split(rows, np.flatnonzero(run_starts(key))[1:])
 
 
-class _Known:
+class _CaptureIndex:
     """The captures, and the sequences of work that were already compared with them."""
 
     def __init__(self, sources: Sequence[Captured], device: Device) -> None:
@@ -149,7 +149,7 @@ class _Known:
         kind[device.kind == FILLS] = FILL
         self.work = kind << 32 | (name.astype(np.int64) & 0xFFFFFFFF)
         self.node_id = node_ids(device)
-        self.alike: dict[bytes, tuple[tuple[int, int] | None, str]] = {}
+        self.compared: dict[bytes, tuple[tuple[int, int] | None, str]] = {}
         self.kinds: list[Int64s] = []
         self.names: list[Int64s] = []
         self.by_count: dict[int, list[tuple[int, int]]] = {}
@@ -172,11 +172,11 @@ class _Known:
         for ordered in orders:
             work = self.work[ordered]
             key = work.tobytes()
-            if key not in self.alike:
-                self.alike[key] = self._compared(work)
-            found, reason = self.alike[key]
-            if found is not None:
-                return (*found, ordered), ""
+            if key not in self.compared:
+                self.compared[key] = self._compared(work)
+            cached, reason = self.compared[key]
+            if cached is not None:
+                return (*cached, ordered), ""
             if reason == AMBIGUOUS:
                 break
         return None, reason
@@ -189,9 +189,9 @@ class _Known:
         agreeing = []
         for source, capture in candidates:
             low, high = self.sources[source].bounds[capture : capture + 2]
-            told = self.names[source][low:high]
+            captured_name = self.names[source][low:high]
             if (kind == self.kinds[source][low:high]).all() and (
-                (told == -1) | (told == name) | (kind != LAUNCH)
+                (captured_name == -1) | (captured_name == name) | (kind != LAUNCH)
             ).all():
                 agreeing.append((source, capture))
         if not agreeing:
@@ -199,7 +199,7 @@ class _Known:
         first = agreeing[0]
         if len(agreeing) > 1:
             content = _content(self.sources[first[0]], first[1])
-            if any(_content(self.sources[one], capture) != content for one, capture in agreeing[1:]):
+            if any(_content(self.sources[source_index], capture) != content for source_index, capture in agreeing[1:]):
                 return None, AMBIGUOUS
         return first, ""
 

@@ -23,8 +23,8 @@ from stepscope.schema.arrays import Int32s, Int64s
 
 NO_STACK = -1
 
-_MOST_FRAMES = 32
-_MOST_TEXT = 1 << 26
+_MAX_FRAMES = 32
+_MAX_TEXT = 1 << 26
 """Characters of all stacks together. Beyond it stacks keep fewer frames: the innermost."""
 
 
@@ -45,8 +45,8 @@ def find_stacks(host: Host, forward: Int32s, recorded: pa.Table) -> tuple[Int32s
     if framed.any():
         recorded = _add_frames(host, framed, stack, recorded)
     back = np.flatnonzero(forward >= 0)
-    told = stack[forward[back]]
-    stack[back] = np.where(told >= 0, told, stack[back])
+    forward_stack = stack[forward[back]]
+    stack[back] = np.where(forward_stack >= 0, forward_stack, stack[back])
     return stack, recorded
 
 
@@ -54,15 +54,15 @@ def _add_frames(host: Host, framed: NDArray[np.bool_], stack: Int32s, recorded: 
     """Gives a stack of frames to each position without one, in place, and adds it to the table."""
     program = _nearest(host, host.role == PROGRAM)
     innermost = np.where(program >= 0, program, _nearest(host, _in_files(host, framed)))
-    asked = np.flatnonzero((stack < 0) & ~framed & (innermost >= 0))
-    if not len(asked):
+    rows = np.flatnonzero((stack < 0) & ~framed & (innermost >= 0))
+    if not len(rows):
         return recorded
-    known = recorded.num_rows
-    number, texts = _distinct_stacks(host, program, innermost, asked)
-    stack[asked] = number + known
-    numbers = pa.array(range(known, known + len(texts)), pa.int32())
-    found = pa.table([numbers, pa.array(texts, pa.string())], schema=READ["call_stack"])
-    return pa.concat_tables([recorded, found])
+    first = recorded.num_rows
+    number, texts = _distinct_stacks(host, program, innermost, rows)
+    stack[rows] = number + first
+    numbers = pa.array(range(first, first + len(texts)), pa.int32())
+    added = pa.table([numbers, pa.array(texts, pa.string())], schema=READ["call_stack"])
+    return pa.concat_tables([recorded, added])
 
 
 def _in_files(host: Host, framed: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -72,13 +72,13 @@ def _in_files(host: Host, framed: NDArray[np.bool_]) -> NDArray[np.bool_]:
     named = np.zeros(len(texts) + 1, dtype=bool)
     for which in np.unique(text[framed]).tolist():
         named[which] = lies_in_file(texts[which])
-    found: NDArray[np.bool_] = framed & named[text]
-    return found
+    in_file: NDArray[np.bool_] = framed & named[text]
+    return in_file
 
 
-def _nearest(host: Host, wanted: NDArray[np.bool_]) -> Int32s:
+def _nearest(host: Host, chosen: NDArray[np.bool_]) -> Int32s:
     """The innermost wanted position at or above each one, -1 for none."""
-    place = np.where(wanted, np.arange(len(host), dtype=np.int32), np.int32(NOWHERE))
+    place = np.where(chosen, np.arange(len(host), dtype=np.int32), np.int32(NOWHERE))
     return host.nesting.inherit(place)
 
 
@@ -90,19 +90,19 @@ class _Tree:
     name: Int64s
 
 
-def _distinct_stacks(host: Host, program: Int32s, innermost: Int32s, asked: Int64s) -> tuple[Int64s, list[str]]:
+def _distinct_stacks(host: Host, program: Int32s, innermost: Int32s, rows: Int64s) -> tuple[Int64s, list[str]]:
     """The number of the stack for each asked position, and the texts of the stacks."""
     text, texts = words(host.table, "name")
     text = text[host.nesting.row]
     node_of, tree = _tree(host, program, innermost, text, len(texts))
-    nodes, which = np.unique(node_of[innermost[asked]], return_inverse=True)
-    length = np.array([len(one) + 1 for one in texts], dtype=np.int64)
+    nodes, which = np.unique(node_of[innermost[rows]], return_inverse=True)
+    length = np.array([len(number) + 1 for number in texts], dtype=np.int64)
     columns: list[Int64s] = []
     at, total = nodes, 0
-    for _ in range(_MOST_FRAMES):
+    for _ in range(_MAX_FRAMES):
         name = np.where(at >= 0, tree.name[at], -1)
         total += int(length[name[name >= 0]].sum())
-        if columns and total > _MOST_TEXT:
+        if columns and total > _MAX_TEXT:
             break
         columns.append(name)
         at = np.where(at >= 0, tree.above[at], -1)
@@ -110,7 +110,7 @@ def _distinct_stacks(host: Host, program: Int32s, innermost: Int32s, asked: Int6
             break
     number_of: dict[str, int] = {}
     numbers = [
-        number_of.setdefault(";".join(texts[one] for one in names if one >= 0), len(number_of))
+        number_of.setdefault(";".join(texts[number] for number in names if number >= 0), len(number_of))
         for names in zip(*(column.tolist() for column in columns), strict=True)
     ]
     return np.array(numbers, dtype=np.int64)[which], list(number_of)
@@ -122,14 +122,14 @@ def _tree(host: Host, program: Int32s, innermost: Int32s, text: Int32s, width: i
     Callers of the program's frames are only frames of the program.
     """
     nesting = host.nesting
-    kept = innermost == np.arange(len(host))
+    is_frame = innermost == np.arange(len(host))
     node = np.full(len(host), -1, dtype=np.int64)
     above: list[Any] = []
     name: list[Any] = []
     count = 0
     for depth in range(len(nesting.level) - 1):
         here = nesting.by_depth[nesting.level[depth] : nesting.level[depth + 1]]
-        here = here[kept[here]]
+        here = here[is_frame[here]]
         if not len(here):
             continue
         parent = nesting.parent[here]

@@ -40,7 +40,7 @@ _STARVED = 0.8
 before it if launches lack their work. A first step found by the optimizer was cut off if it has less than this share of
 the next one's. Without device events, operators count."""
 
-_ALIKE = 0.5
+_SIMILAR = 0.5
 """Work that outlasts the device work of a next step with at least this share of the events delays no step."""
 
 _IN_A_CUT_FILE = 0.99
@@ -62,7 +62,7 @@ class Steps:
     complete: NDArray[np.bool_]
     slow_first: NDArray[np.bool_]
     rule: str
-    alike: NDArray[np.float64] | None = None
+    similarity: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         """The number of steps."""
@@ -70,11 +70,11 @@ class Steps:
 
     def at(self, time: Int64s) -> NDArray[np.int32]:
         """Index of the step that each time is in on the host; -1 for none."""
-        return _inside(self.host_start, self.host_end, time, whole=self.rule == WHOLE)
+        return _inside(self.host_start, self.host_end, time, unbounded=self.rule == COMPLETE_RECORDING)
 
     def on_device_at(self, time: Int64s) -> NDArray[np.int32]:
         """Index of the step that each time is in, including the steps' device work; -1 for none."""
-        return _inside(self.start, self.end, time, whole=self.rule == WHOLE)
+        return _inside(self.start, self.end, time, unbounded=self.rule == COMPLETE_RECORDING)
 
     def table(self) -> pa.Table:
         """The steps as a table."""
@@ -90,28 +90,30 @@ class Steps:
                 "complete": self.complete,
                 "slow_first": self.slow_first,
                 "rule": pa.array([self.rule] * len(self), pa.string()),
-                "alike_ratio": pa.array([None] * len(self) if self.alike is None else self.alike, pa.float64()),
+                "alike_ratio": pa.array(
+                    [None] * len(self) if self.similarity is None else self.similarity, pa.float64()
+                ),
             }
         )
 
 
 PROFILER_STEP = "ProfilerStep"
 OPTIMIZER_CALLS = "optimizer"
-WHOLE = "whole recording"
+COMPLETE_RECORDING = "whole recording"
 
 
 _BLOCK = 1 << 20
 """Times are looked up in blocks, to keep temporary arrays small."""
 
 
-def _inside(start: Int64s, end: Int64s, time: Int64s, *, whole: bool) -> NDArray[np.int32]:
+def _inside(start: Int64s, end: Int64s, time: Int64s, *, unbounded: bool) -> NDArray[np.int32]:
     result = np.full(len(time), -1, dtype=np.int32)
     for low in range(0, len(time) if len(start) else 0, _BLOCK):
-        asked = time[low : low + _BLOCK]
-        index = np.searchsorted(start, asked, side="right") - 1
-        known = np.maximum(index, 0)
+        block = time[low : low + _BLOCK]
+        index = np.searchsorted(start, block, side="right") - 1
+        clipped = np.maximum(index, 0)
         # Nothing of a complete recording is outside it, not even what starts at its very end.
-        within = (asked < end[known]) | (asked == start[known]) | whole
+        within = (block < end[clipped]) | (block == start[clipped]) | unbounded
         result[low : low + _BLOCK] = np.where((index >= 0) & within, index, -1)
     return result
 
@@ -134,7 +136,7 @@ def find_steps(
         count = len(period.start)
         marked, rule = (np.arange(count), period.name, period.start, period.end), period.rule
     if marked is None:
-        marked, rule = _whole(host, device, tracks), WHOLE
+        marked, rule = _complete_recording(host, device, tracks), COMPLETE_RECORDING
     number, name, start, end = marked
     steps = Steps(
         number=number,
@@ -147,9 +149,9 @@ def find_steps(
         complete=np.ones(len(number), dtype=bool) if period is None else period.complete.copy(),
         slow_first=np.zeros(len(number), dtype=bool),
         rule=rule,
-        alike=None if period is None else period.alike,
+        similarity=None if period is None else period.similarity,
     )
-    if rule != WHOLE:
+    if rule != COMPLETE_RECORDING:
         launched = _extend(steps, host, device, launch)
         _mark_incomplete(
             steps,
@@ -174,7 +176,7 @@ def slow_first(lengths_ns: Sequence[int], complete: Sequence[bool]) -> int | Non
         lengths_ns: the lengths of a recording's steps, in order of time.
         complete: which of them were not cut off.
     """
-    rows = [row for row, whole in enumerate(complete) if whole]
+    rows = [row for row, is_complete in enumerate(complete) if is_complete]
     if len(rows) < ENOUGH_STEPS:
         return None
     first, others = lengths_ns[rows[0]], [lengths_ns[row] for row in rows[1:]]
@@ -189,7 +191,7 @@ def _marked(host: Host) -> Marked | None:
     """Steps that ranges mark; overlapping ranges with one number are one step."""
     place = np.flatnonzero(host.role == STEP)
     names = texts_at(host.table, "name", host.nesting.row[place])
-    found: list[list[int]] = []
+    steps: list[list[int]] = []
     name_of: dict[int, str] = {}
     ranges = sorted(
         (_storable(step_number(name or "")), int(host.start[p]), int(host.end[p]), name or "")
@@ -197,17 +199,17 @@ def _marked(host: Host) -> Marked | None:
     )
     for number, start, end, name in ranges:
         name_of.setdefault(number, name)
-        if found and found[-1][0] == number and start < found[-1][2]:
-            found[-1][2] = max(found[-1][2], end)
+        if steps and steps[-1][0] == number and start < steps[-1][2]:
+            steps[-1][2] = max(steps[-1][2], end)
         else:
-            found.append([number, start, end])
-    if not found:
+            steps.append([number, start, end])
+    if not steps:
         return None
-    found.sort(key=lambda step: step[1:])
+    steps.sort(key=lambda step: step[1:])
     highest = max(name_of)
     used: set[int] = set()
     numbers, texts = [], []
-    for step in found:
+    for step in steps:
         texts.append(name_of[step[0]])
         if step[0] in used:  # the program restarted its count: a number must name one step
             highest += 1
@@ -217,8 +219,8 @@ def _marked(host: Host) -> Marked | None:
     return (
         np.array(numbers, dtype=np.int64),
         texts,
-        np.array([step[1] for step in found], dtype=np.int64),
-        np.array([step[2] for step in found], dtype=np.int64),
+        np.array([step[1] for step in steps], dtype=np.int64),
+        np.array([step[2] for step in steps], dtype=np.int64),
     )
 
 
@@ -274,19 +276,19 @@ def _first_work(host: Host, tracks: Collection[int], *, before: Int64s) -> int:
     return int(host.start[work].min(initial=int(before[0])))
 
 
-def _whole(host: Host, device: Device, tracks: Collection[int]) -> Marked:
-    begins, ends = [device.start[device.work]], [(device.start + device.dur)[device.work]]
+def _complete_recording(host: Host, device: Device, tracks: Collection[int]) -> Marked:
+    starts, ends = [device.start[device.work]], [(device.start + device.dur)[device.work]]
     for number, low, high in zip(host.thread_number, host.thread_start[:-1], host.thread_start[1:], strict=True):
         if int(number) not in tracks:
-            begins.append(host.start[low:high])
+            starts.append(host.start[low:high])
             ends.append(host.end[low:high])
-    begin, end = np.concatenate(begins), np.concatenate(ends)
-    if not len(begin):
-        begin, end = host.start, host.end
-    if not len(begin):
-        nothing = np.empty(0, dtype=np.int64)
-        return nothing, [], nothing, nothing
-    return np.zeros(1, dtype=np.int64), ["0"], begin.min()[None], end.max()[None]
+    start, end = np.concatenate(starts), np.concatenate(ends)
+    if not len(start):
+        start, end = host.start, host.end
+    if not len(start):
+        empty = np.empty(0, dtype=np.int64)
+        return empty, [], empty, empty
+    return np.zeros(1, dtype=np.int64), ["0"], start.min()[None], end.max()[None]
 
 
 def _extend(steps: Steps, host: Host, device: Device, launch: NDArray[np.int32]) -> Int64s:
@@ -313,12 +315,12 @@ def _extend(steps: Steps, host: Host, device: Device, launch: NDArray[np.int32])
         earlier = end[(step < 0) & (end < device_start[0])]
         free = max(free, int(earlier.max(initial=free)))
     for index in range(count):
-        begin = max(free, int(steps.host_start[index]))
+        step_start = max(free, int(steps.host_start[index]))
         finish = int(steps.host_end[index])
         if launched[index]:
             finish = max(finish, int(device_end[index]))
-        steps.start[index] = begin
-        steps.end[index] = free = max(finish, begin)
+        steps.start[index] = step_start
+        steps.end[index] = free = max(finish, step_start)
     return launched
 
 
@@ -337,11 +339,11 @@ def _device_ends(step: Int64s, end: Int64s, launched: Int64s) -> Int64s:
     edge = np.searchsorted(step[order], np.arange(len(launched) + 1))
     until = np.iinfo(np.int64).max
     for index in reversed(range(len(launched))):
-        own = end[order[edge[index] : edge[index + 1]]]
-        own = own[own <= until]
-        if len(own):
-            ends[index] = own.max()
-            if index and launched[index] >= _ALIKE * launched[index - 1]:
+        step_ends = end[order[edge[index] : edge[index + 1]]]
+        step_ends = step_ends[step_ends <= until]
+        if len(step_ends):
+            ends[index] = step_ends.max()
+            if index and launched[index] >= _SIMILAR * launched[index - 1]:
                 until = int(ends[index])
     return ends
 
@@ -404,24 +406,26 @@ def _mark_lacking(steps: Steps, launched: Int64s, host: Host, device: Device, la
     calls = np.flatnonzero(np.isin(host.role, (LAUNCH, GRAPH_LAUNCH, COPY, FILL))).astype(np.int32)
     _, stream = np.unique([device.device, device.stream], axis=1, return_inverse=True)
     work = np.flatnonzero(device.work & (launch >= 0))
-    alone = device.start[device.work & (launch < 0)]
-    for line, row, start, called in (
+    unlinked = device.start[device.work & (launch < 0)]
+    for line, row, start, call_start in (
         (host.thread_of(calls), host.rows(calls), host.start[calls], host.start[calls]),
         (stream[work], work, device.start[work], host.start[launch[work]]),
     ):
         order = np.lexsort((row, line))
-        line, start, called = line[order], start[order], called[order]
-        late = np.searchsorted(steps.host_start, called, side="right")
+        line, start, call_start = line[order], start[order], call_start[order]
+        late = np.searchsorted(steps.host_start, call_start, side="right")
         edge = np.ones(len(order) + 1, dtype=bool)
         edge[1:-1] = (np.diff(line) != 0) | (np.diff(start) < 0) | (np.diff(late) > 1)
-        step = steps.at(called)
-        own = step[edge[:-1] | edge[1:]]
-        divided[own[own >= 0]] = True
-        counts += [np.bincount(step[(line == one) & (step >= 0)], minlength=len(steps)) for one in np.unique(line)]
-    _, kind, alike = np.unique(np.array(counts), axis=1, return_inverse=True, return_counts=True)
-    usual = (alike[kind.ravel()] >= ENOUGH_STEPS) & (launched == launched.max(initial=0))
+        step = steps.at(call_start)
+        edge_steps = step[edge[:-1] | edge[1:]]
+        divided[edge_steps[edge_steps >= 0]] = True
+        counts += [
+            np.bincount(step[(line == number) & (step >= 0)], minlength=len(steps)) for number in np.unique(line)
+        ]
+    _, kind, similar_steps = np.unique(np.array(counts), axis=1, return_inverse=True, return_counts=True)
+    usual = (similar_steps[kind.ravel()] >= ENOUGH_STEPS) & (launched == launched.max(initial=0))
     steps.complete &= usual | ~divided
-    in_window = steps.on_device_at(alone)
+    in_window = steps.on_device_at(unlinked)
     steps.complete[in_window[in_window >= 0]] = False
 
 
@@ -438,7 +442,7 @@ def steps_of_events(
     linked = np.flatnonzero(launch >= 0)
     of_device[linked] = of_host[launch[linked]]
     mine = (of_device >= 0) & device.work
-    if steps.rule != WHOLE:
+    if steps.rule != COMPLETE_RECORDING:
         mine &= launch >= 0
     steps.device_events[:] = np.bincount(of_device[mine], minlength=len(steps))
     return of_host, of_device

@@ -21,7 +21,7 @@ from stepscope.base.units import plural, time_text
 from stepscope.formats.nesting import Forest, climb, levels
 from stepscope.link.columns import places
 from stepscope.link.device_time import DeviceTime, summed_up
-from stepscope.link.recursion import inside_alike
+from stepscope.link.recursion import inside_same_key
 from stepscope.query.part import Part, matching, window_text
 from stepscope.schema.tables import TABLES
 
@@ -373,13 +373,13 @@ class _OfRank:
         total, self_time = host["device_ns"], host["device_self_ns"]
         if self.part.window is not None:
             time = self._device_times(self.part.window)
-            total, self_time = time.total, time.own
+            total, self_time = time.total, time.self_time
         return {
             "rank": np.full(len(rows), self.rank, np.int32),
             **own,
             "parent_id": np.where(parent >= 0, host["id"][parent], _UNMEASURED) if len(rows) else own["id"],
             "depth": np.minimum(levels(place[parent]), (1 << 15) - 1).astype(np.int16),
-            "recursive": inside_alike(place[parent], host["likeness"][rows], host["recursive"][rows]),
+            "recursive": inside_same_key(place[parent], host["likeness"][rows], host["recursive"][rows]),
             "device_ns": total[rows],
             "device_self_ns": self_time[rows],
         }

@@ -98,7 +98,7 @@ class SchemaColumn(NamedTuple):
     @property
     def targets(self) -> tuple[str, ...]:
         """The tables that it may refer to; none if it refers to no row of another table."""
-        return tuple(one for one in (self.of, self.or_of) if one is not None)
+        return tuple(target for target in (self.of, self.or_of) if target is not None)
 
     @property
     def sql_type(self) -> str:
@@ -153,21 +153,21 @@ class SchemaTable:
     @property
     def number(self) -> str | None:
         """The column with the number by which other rows refer to one of this table."""
-        own = (c.name for c in self.columns if c.role in (Role.EVENT, Role.ROW) and c.of is None)
-        return next(own, None)
+        names = (c.name for c in self.columns if c.role in (Role.EVENT, Role.ROW) and c.of is None)
+        return next(names, None)
 
     @property
     def describes(self) -> dict[str, str]:
         """For tables whose rows describe an event: the column that refers to it, and its table. If that
         column may be NULL, also the further ones that refer to it instead, in order.
         """
-        found: dict[str, str] = {}
+        described: dict[str, str] = {}
         for column in self.columns:
-            if column.of is not None and (found or column.name == "id"):
-                found[column.name] = column.of
+            if column.of is not None and (described or column.name == "id"):
+                described[column.name] = column.of
                 if not column.nullable:
                     break
-        return found
+        return described
 
     def describing(self, events: str) -> str:
         """The condition in SQL that keeps descriptions of the events that a query finds.
@@ -175,12 +175,12 @@ class SchemaTable:
         Args:
             events: the query for their `rank` and `id`, with `{events}` for the name of their table.
         """
-        kept = [(name, f"(rank, {name}) IN ({events.format(events=of)})") for name, of in self.describes.items()]
-        if len(kept) == 1:
-            ((name, among),) = kept
-            nullable = next(one for one in self.columns if one.name == name).nullable
+        references = [(name, f"(rank, {name}) IN ({events.format(events=of)})") for name, of in self.describes.items()]
+        if len(references) == 1:
+            ((name, among),) = references
+            nullable = next(column for column in self.columns if column.name == name).nullable
             return f"({name} IS NULL OR {among})" if nullable else among
-        return f"CASE {' '.join(f'WHEN {name} IS NOT NULL THEN {among}' for name, among in kept)} END"
+        return f"CASE {' '.join(f'WHEN {name} IS NOT NULL THEN {among}' for name, among in references)} END"
 
     def arrow(self, names: Collection[str] | None = None) -> pa.Schema:
         """The columns of a store, or some of them; those that cannot be NULL are marked."""

@@ -570,5 +570,5 @@ DECLARED = (
 )
 # fmt: on
 
-TABLES = {one.name: one for one in DECLARED if one.columns}
+TABLES = {column.name: column for column in DECLARED if column.columns}
 """The tables of a store, by name. Other declared tables pass only from readers to link."""

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from stepscope.link.across_ranks.alignment import Aligned, align
 from stepscope.link.across_ranks.clocks import Clock
-from stepscope.link.across_ranks.gather import READ, Collectives, Known, gather
+from stepscope.link.across_ranks.gather import READ, Collectives, RankInfo, gather
 from stepscope.link.across_ranks.groups import POINT_TO_POINT, recorded_ranks
 from stepscope.link.across_ranks.matching import RULES
 from stepscope.link.across_ranks.reach import REACHES, Reach, find_reach
@@ -58,7 +58,7 @@ def link_ranks(directory: Path, ranks: Iterable[int]) -> None:
     refused = [one.rank for one, clock in zip(known, aligned.clocks, strict=True) if clock.refused]
     guessed = [one.rank for one in known if one.guessed] if len(found) else []
     checks = (
-        collectives_alone.row((aligned.alone, aligned.unknown, len(found))),
+        collectives_alone.row((aligned.unmatched, aligned.unknown, len(found))),
         collectives_incomplete.row(_incomplete(found, aligned, chosen)),
         clocks_contradict.row((refused, guessed)),
     )
@@ -94,7 +94,7 @@ def _row(file: Path) -> dict[str, Any]:
     return row
 
 
-def _known(directory: Path, row: Mapping[str, Any]) -> Known:
+def _known(directory: Path, row: Mapping[str, Any]) -> RankInfo:
     spans: dict[int, tuple[int, int]] = {}
     for table in _EVENTS:
         for file in rank_folder(directory, row["rank"]).glob(f"{table}.*"):
@@ -102,7 +102,7 @@ def _known(directory: Path, row: Mapping[str, Any]) -> Known:
             for first, last in _extents(file, "start_ns"):
                 low, high = spans.get(span, (first, last))
                 spans[span] = min(low, first), max(high, last)
-    return Known(
+    return RankInfo(
         row["rank"], row["host"], row["start_epoch_ns"], row["resolution_ns"],
         row["rank_rule"] == "order", spans,
     )  # fmt: skip
@@ -123,7 +123,7 @@ def _extents(file: Path, name: str) -> Iterator[tuple[int, int]]:
             yield told.min, told.max
 
 
-def _of_one_time(known: list[Known]) -> list[Known]:
+def _of_one_time(known: list[RankInfo]) -> list[RankInfo]:
     """The ranks; one with an impossible time counts as guessed, and its clock is not used."""
     epochs = sorted(one.epoch_ns for one in known if one.epoch_ns is not None)
     middle = epochs[len(epochs) // 2] if epochs else 0
@@ -195,7 +195,7 @@ def _set(file: Path, values: Mapping[str, Any]) -> None:
         write_stored(file, declared, pa.Table.from_pylist([row | values], schema=declared.arrow()))
 
 
-def _write_clocks(directory: Path, found: Collectives, aligned: Aligned, known: Sequence[Known]) -> None:
+def _write_clocks(directory: Path, found: Collectives, aligned: Aligned, known: Sequence[RankInfo]) -> None:
     """Writes the clocks of ranks, and what their drift adds to the times of each recording.
 
     A recording moves as one piece, by its clock's lead in its middle: durations stay, and an event within another one
@@ -223,7 +223,7 @@ def _write_clocks(directory: Path, found: Collectives, aligned: Aligned, known: 
             _set(_one(directory, one.rank, "source", span), {"drift_ns": moved})
 
 
-def _told(clock: Clock, known: Known) -> dict[str, Any]:
+def _told(clock: Clock, known: RankInfo) -> dict[str, Any]:
     longest = max((high - low for low, high in known.spans.values()), default=0)
     uncertainty = None
     if clock.noise_ns is not None:

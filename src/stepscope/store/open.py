@@ -75,7 +75,7 @@ class Store:
         self._connected = connection
         self._connecting = threading.RLock()
         self._closed = False
-        self._beside = threading.Lock()
+        self._lane_of_each = threading.Lock()
         self._showing = threading.Lock()
         self._shown: set[str] = set()
         self._filled: Collection[str] = ()
@@ -355,7 +355,7 @@ class Store:
         back, and another thread that wants one waits.
         """
         self.show_tables()  # a transaction sees none that are made after its start
-        with self._beside:
+        with self._lane_of_each:
             cursor.begin()
             try:
                 cursor.execute(f"CREATE SCHEMA {sql_name(schema)}")

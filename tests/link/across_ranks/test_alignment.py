@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from stepscope.link.across_ranks.alignment import Aligned, align
-from stepscope.link.across_ranks.gather import READ, Collectives, Known, gather
+from stepscope.link.across_ranks.gather import READ, Collectives, RankInfo, gather
 from stepscope.schema.tables import TABLES
 
 US = 1_000
@@ -16,12 +16,12 @@ Row = dict[str, Any]
 WORLD = {"operation": "all_reduce", "group_name": "0", "group_ranks": "[0, 1]", "group_size": 2}
 
 
-def known(rank: int, **more: Any) -> Known:
+def known(rank: int, **more: Any) -> RankInfo:
     facts = {"host": None, "epoch_ns": 0, "resolution_ns": 1, "guessed": False, "spans": {0: (0, 9)}}
-    return Known(rank, **(facts | more))
+    return RankInfo(rank, **(facts | more))
 
 
-def together(*ranks: list[Row], facts: list[Known] | None = None) -> tuple[Collectives, Aligned]:
+def together(*ranks: list[Row], facts: list[RankInfo] | None = None) -> tuple[Collectives, Aligned]:
     """What ranks that recorded these collectives tell together."""
     facts = facts or [known(rank) for rank in range(len(ranks))]
     schema = TABLES["collective"].arrow(READ)
@@ -74,7 +74,7 @@ def test_the_last_to_arrive_waits_for_nobody():
     assert waited(found, aligned) == [[500, 0], [0, 300]]
     assert last(aligned) == [1, 0]
     assert aligned.confidence.tolist() == [1.0, 1.0]
-    assert aligned.alone == 0
+    assert aligned.unmatched == 0
 
 
 def test_sequence_numbers_match_spans_that_start_at_different_steps():
@@ -82,7 +82,7 @@ def test_sequence_numbers_match_spans_that_start_at_different_steps():
     second = [{**row, "span": 1} if row["sequence"] > 2 else row for row in second[1:]]
     found, aligned = together(first[:3], second)
     assert matched(found, aligned) == [[-1, 0, 1], [0, 1, -1]]
-    assert aligned.alone == 2
+    assert aligned.unmatched == 2
 
 
 def test_a_lost_collective_is_alone_and_those_after_it_are_matched():
@@ -90,7 +90,7 @@ def test_a_lost_collective_is_alone_and_those_after_it_are_matched():
     del other[3]
     found, aligned = together(one, other)
     assert matched(found, aligned) == [[0, 1, 2, -1, 3, 4, 5, 6], [0, 1, 2, 3, 4, 5, 6]]
-    assert aligned.alone == 1
+    assert aligned.unmatched == 1
 
 
 def test_what_each_of_three_ranks_lost_is_matched_among_the_others():
@@ -99,7 +99,7 @@ def test_what_each_of_three_ranks_lost_is_matched_among_the_others():
         del rows[rank]
     _, aligned = together(*three)
     assert aligned.matches.ranks.tolist() == [2] * 3 + [3] * 27
-    assert aligned.alone == 0
+    assert aligned.unmatched == 0
 
 
 def test_groups_of_one_name_are_told_apart_by_their_ranks():
@@ -125,7 +125,7 @@ def test_a_communicator_tells_groups_of_one_name_apart():
 def test_groups_that_nothing_tells_apart_are_left_unmatched():
     _, aligned = together(*met([9, 0, 0, 9], group_ranks=None))
     assert len(aligned.matches) == 0
-    assert (aligned.alone, aligned.unknown) == (4, 4)
+    assert (aligned.unmatched, aligned.unknown) == (4, 4)
 
 
 def test_a_rank_of_which_the_group_does_not_know_is_not_matched():
@@ -136,7 +136,7 @@ def test_a_rank_of_which_the_group_does_not_know_is_not_matched():
 
 def test_collectives_of_a_group_whose_other_ranks_were_not_read_are_no_loss():
     _, aligned = together(met([0])[0], met([0], group_ranks="[1, 5]")[0])
-    assert (len(aligned.matches), aligned.alone) == (0, 0)
+    assert (len(aligned.matches), aligned.unmatched) == (0, 0)
 
 
 def test_without_any_recorded_group_the_match_is_less_sure():
@@ -243,7 +243,7 @@ def test_seconds_apart_and_with_a_lost_collective_order_finds_its_way():
     del other[20], one[40]
     found, aligned = together(one, ahead(other, -2_500 * MS, ppb=-20_000))
     assert aligned.matches.ranks.tolist() == [2] * 62
-    assert aligned.alone == 2
+    assert aligned.unmatched == 2
     assert matched(found, aligned)[0][20] == -1
     assert aligned.confidence.min() == 1.0
 

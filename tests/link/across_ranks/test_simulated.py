@@ -8,7 +8,7 @@ import pytest
 from tests.simulated_job import Job, Simulated, host_of, simulate
 
 from stepscope.link.across_ranks.alignment import align
-from stepscope.link.across_ranks.gather import READ, Known, gather
+from stepscope.link.across_ranks.gather import READ, RankInfo, gather
 from stepscope.schema.tables import TABLES
 
 RANKS, HOSTS = 64, 8
@@ -62,7 +62,7 @@ def test_clocks_matches_and_waits_are_those_that_were(job, stated, certainty):
             )
         schema = TABLES["collective"].arrow(READ)
         tables.append((rank, 0, pa.Table.from_pylist(rows, schema=schema)))
-    facts = [Known(rank, f"n{host_of(job.job, rank)}", 0, 1, False, {}) for rank in ranks]
+    facts = [RankInfo(rank, f"n{host_of(job.job, rank)}", 0, 1, False, {}) for rank in ranks]
     found = gather(facts, tables)
     aligned = align(found, facts)
 
@@ -73,7 +73,7 @@ def test_clocks_matches_and_waits_are_those_that_were(job, stated, certainty):
         for match, one in zip(aligned.matches.match[found.rank == at].tolist(), kept[rank], strict=True):  # fmt: skip
             alone += match < 0
             was.setdefault(match, set()).add((one.group, one.sequence))
-    assert alone == aligned.alone == 0
+    assert alone == aligned.unmatched == 0
     assert all(len(one) == 1 for one in was.values())
     assert len(was) == len(job.collectives)
     assert set(aligned.confidence.tolist()) == {certainty}

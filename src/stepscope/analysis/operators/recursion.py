@@ -17,7 +17,7 @@ def inner_calls(scope: Scope, calls: str, key: str = "name", tables: str = "host
         tables: SQL of the tables that the key is taken from, `host_event` among them.
     """
     from stepscope.link.columns import places
-    from stepscope.link.recursion import inside_alike
+    from stepscope.link.recursion import inside_same_key
 
     result: dict[str, list[int]] = {"rank": [], "id": []}
     names = scope.sql(f"SELECT DISTINCT name FROM host_event WHERE recursive AND {calls}")
@@ -42,7 +42,7 @@ def inner_calls(scope: Scope, calls: str, key: str = "name", tables: str = "host
         )
         ids = rows.column("id").to_numpy()
         inner = ids[
-            inside_alike(
+            inside_same_key(
                 places(ids, rows.column("parent_id").to_numpy()),
                 rows.column("key").to_numpy(),
                 rows.column("recursive").to_numpy(),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.link.across_ranks.clocks import Clock, learn_clocks
-from stepscope.link.across_ranks.gather import Collectives, Known
+from stepscope.link.across_ranks.gather import Collectives, RankInfo
 from stepscope.link.across_ranks.groups import POINT_TO_POINT, Groups, find_groups
 from stepscope.link.across_ranks.matching import ORDER, TOGETHER, Matches, Times, match_collectives, numbered
 from stepscope.link.across_ranks.waits import Waits, find_waits
@@ -39,63 +39,64 @@ class Aligned:
     confidence: NDArray[np.float64]
     waits: Waits
     clocks: list[Clock]
-    alone: int
+    unmatched: int
     unknown: int
 
 
-def align(found: Collectives, ranks: Sequence[Known]) -> Aligned:
+def align(collectives: Collectives, ranks: Sequence[RankInfo]) -> Aligned:
     """Matches and aligns the ranks of a job.
 
     Without sequence numbers, order gives a first matching, the first matching the clocks, and the clocks a second one.
     """
-    groups = find_groups(found, [one.rank for one in ranks])
+    groups = find_groups(collectives, [rank.rank for rank in ranks])
     hosts: dict[str, int] = {}
     by_host = [
-        -1 if one.host is None or one.epoch_ns is None else hosts.setdefault(one.host, len(hosts)) for one in ranks
+        -1 if rank.host is None or rank.epoch_ns is None else hosts.setdefault(rank.host, len(hosts)) for rank in ranks
     ]
-    times = Times(found.start, found.end, np.array(by_host, np.int32))
-    matches = match_collectives(found, groups, ranks, times)
-    clocks = learn_clocks(found, matches, ranks)
+    times = Times(collectives.start, collectives.end, np.array(by_host, np.int32))
+    matches = match_collectives(collectives, groups, ranks, times)
+    clocks = learn_clocks(collectives, matches, ranks)
     if (matches.rule == ORDER).any():
-        matches = match_collectives(found, groups, ranks, _corrected(found, clocks))
-        clocks = learn_clocks(found, matches, ranks)
-    times = _corrected(found, clocks)
-    noise = np.array([np.nan if one.noise_ns is None else one.noise_ns for one in clocks])
-    matches, confidence = _tested(found, groups, matches, times, noise)
+        matches = match_collectives(collectives, groups, ranks, _corrected(collectives, clocks))
+        clocks = learn_clocks(collectives, matches, ranks)
+    times = _corrected(collectives, clocks)
+    noise = np.array([np.nan if clock.noise_ns is None else clock.noise_ns for clock in clocks])
+    matches, confidence = _tested(collectives, groups, matches, times, noise)
     rows = matches.rows
     waits = find_waits(
         matches,
-        found.rank[rows],
+        collectives.rank[rows],
         times.start[rows],
         times.end[rows],
-        np.where(times.clock[found.rank[rows]] < 0, np.nan, noise[found.rank[rows]]),
-        _of(found, (*TOGETHER, *POINT_TO_POINT))[found.kind[rows[matches.first]]] & _one_clock(matches, found, times),
+        np.where(times.clock[collectives.rank[rows]] < 0, np.nan, noise[collectives.rank[rows]]),
+        _of(collectives, (*TOGETHER, *POINT_TO_POINT))[collectives.kind[rows[matches.first]]]
+        & _one_clock(matches, collectives, times),
     )
-    alone, unknown = _alone(found, groups, matches)
-    return Aligned(matches, confidence, waits, clocks, alone, unknown)
+    unmatched, unknown = _unmatched(collectives, groups, matches)
+    return Aligned(matches, confidence, waits, clocks, unmatched, unknown)
 
 
-def _corrected(found: Collectives, clocks: Sequence[Clock]) -> Times:
-    start, end = found.start, found.end
+def _corrected(collectives: Collectives, clocks: Sequence[Clock]) -> Times:
+    start, end = collectives.start, collectives.end
     moved = [at for at, clock in enumerate(clocks) if clock.ahead_ns or clock.drift]
     if moved:
         start, end = start.copy(), end.copy()
-    first = np.searchsorted(found.rank, np.arange(len(clocks) + 1))
+    first = np.searchsorted(collectives.rank, np.arange(len(clocks) + 1))
     for at in moved:
         rows = slice(first[at], first[at + 1])
         start[rows] = clocks[at].corrected(start[rows])
         end[rows] = clocks[at].corrected(end[rows])
-    return Times(start, end, np.array([one.among for one in clocks], np.int32))
+    return Times(start, end, np.array([clock.among for clock in clocks], np.int32))
 
 
-def _of(found: Collectives, operations: Sequence[str]) -> NDArray[np.bool_]:
+def _of(collectives: Collectives, operations: Sequence[str]) -> NDArray[np.bool_]:
     """Whether each recorded kind is one of these operations."""
-    return np.array([one[0] in operations for one in found.kinds], dtype=bool)
+    return np.array([kind[0] in operations for kind in collectives.kinds], dtype=bool)
 
 
-def _one_clock(matches: Matches, found: Collectives, times: Times) -> NDArray[np.bool_]:
+def _one_clock(matches: Matches, collectives: Collectives, times: Times) -> NDArray[np.bool_]:
     """Whether the clocks of a match's ranks agree."""
-    clock = times.clock[found.rank[matches.rows]]
+    clock = times.clock[collectives.rank[matches.rows]]
     if not len(matches):
         return np.empty(0, dtype=bool)
     low = np.minimum.reduceat(clock, matches.first)
@@ -104,16 +105,16 @@ def _one_clock(matches: Matches, found: Collectives, times: Times) -> NDArray[np
 
 
 def _tested(
-    found: Collectives, groups: Groups, matches: Matches, times: Times, noise: NDArray[np.float64]
+    collectives: Collectives, groups: Groups, matches: Matches, times: Times, noise: NDArray[np.float64]
 ) -> tuple[Matches, NDArray[np.float64]]:
     """The matches without impossible ones by order, and the confidence of each."""
     if not len(matches):
         return matches, np.empty(0)
     rows, first = matches.rows, matches.first
-    off = noise[found.rank[rows]]
+    off = noise[collectives.rank[rows]]
     latest = np.maximum.reduceat(times.start[rows] - off, first)
     earliest = np.minimum.reduceat(times.end[rows] + off, first)
-    tested = _of(found, TOGETHER)[found.kind[rows[first]]] & _one_clock(matches, found, times)
+    tested = _of(collectives, TOGETHER)[collectives.kind[rows[first]]] & _one_clock(matches, collectives, times)
     tested &= ~np.isnan(latest)
     possible = latest <= earliest
     group, by_order = groups.group[rows[first]], matches.rule[rows[first]] == ORDER
@@ -121,13 +122,13 @@ def _tested(
     share = _share(key, possible, tested)
     share[np.isnan(share)] = np.where(by_order, _UNTESTED, 1.0)[np.isnan(share)]
     dropped = by_order & tested & ~possible
-    kept = numbered(
+    possible_matches = numbered(
         np.where(matches.match >= 0, np.where(dropped, -1, np.arange(len(matches)))[matches.match], -1),
         matches.rule,
         times.end,
     )  # fmt: skip
-    before = matches.match[kept.rows[kept.first]]
-    return kept, (groups.certainty[group] * share)[before]
+    before = matches.match[possible_matches.rows[possible_matches.first]]
+    return possible_matches, (groups.certainty[group] * share)[before]
 
 
 def _share(key: Int32s, possible: NDArray[np.bool_], tested: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -138,13 +139,13 @@ def _share(key: Int32s, possible: NDArray[np.bool_], tested: NDArray[np.bool_]) 
         return (good / count)[key]
 
 
-def _alone(found: Collectives, groups: Groups, matches: Matches) -> tuple[int, int]:
+def _unmatched(collectives: Collectives, groups: Groups, matches: Matches) -> tuple[int, int]:
     """How many collectives lack a partner that should be there, and how many of them have no known group."""
     left = np.flatnonzero(matches.match < 0)
     group = groups.group[left]
-    known = group >= 0
-    there = np.zeros((len(groups.certainty) + 1, int(found.rank.max(initial=0)) + 1), dtype=bool)
-    there[groups.group, found.rank] = True
-    expected = there.sum(axis=1)[group] > 1
-    unknown = int((~known).sum())
-    return unknown + int((known & expected).sum()), unknown
+    has_group = group >= 0
+    recorded = np.zeros((len(groups.certainty) + 1, int(collectives.rank.max(initial=0)) + 1), dtype=bool)
+    recorded[groups.group, collectives.rank] = True
+    expected = recorded.sum(axis=1)[group] > 1
+    unknown = int((~has_group).sum())
+    return unknown + int((has_group & expected).sum()), unknown

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stepscope.formats.consecutive import run_starts
-from stepscope.link.across_ranks.gather import Collectives, Known
+from stepscope.link.across_ranks.gather import Collectives, RankInfo
 from stepscope.link.across_ranks.matching import TOGETHER, Matches
 from stepscope.link.columns import places
 from stepscope.schema.arrays import Int32s, Int64s
 
 Floats = NDArray[np.float64]
 
-LEAST_MATCHES = 8
+MIN_MATCHES = 8
 """With fewer matches no clock is moved."""
-MOST_MATCHES = 2048
+MAX_MATCHES = 2048
 """Matches used of a set of ranks, evenly spaced: more do not improve the estimate."""
 SURE = 4.0
 """Standard errors by which a drift must differ from 0."""
@@ -76,11 +76,11 @@ class Clock:
         return moved
 
 
-def _ahead(shown: NDArray[Any], ahead: float, drift: float | None, at: float) -> Floats:
+def _ahead(clock_time: NDArray[Any], ahead: float, drift: float | None, at: float) -> Floats:
     """The lead of a clock (ns) at times that it shows: `ahead` when it should show `at`."""
     rate = (drift or 0.0) / (1.0 + (drift or 0.0))
-    found: Floats = ahead + rate * (shown - at - ahead)
-    return found
+    lead: Floats = ahead + rate * (clock_time - at - ahead)
+    return lead
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +91,17 @@ class _Ends:
     rank: Int32s
     start: Floats
     end: Floats
-    held: NDArray[np.bool_]
+    is_validation: NDArray[np.bool_]
 
 
-def learn_clocks(found: Collectives, matches: Matches, ranks: Sequence[Known]) -> list[Clock]:
+def learn_clocks(collectives: Collectives, matches: Matches, ranks: Sequence[RankInfo]) -> list[Clock]:
     """The clock of each rank."""
-    ends = _ends(found, matches)
+    ends = _ends(collectives, matches)
     hosts: dict[str, int] = {}
     unit = np.arange(len(ranks))
-    for at, one in enumerate(ranks):
-        if one.host is not None and one.epoch_ns is not None:
-            unit[at] = hosts.setdefault(one.host, at)
+    for at, rank in enumerate(ranks):
+        if rank.host is not None and rank.epoch_ns is not None:
+            unit[at] = hosts.setdefault(rank.host, at)
     clocks = _solve(ends, unit, ranks)
     shared = np.bincount(unit, minlength=len(ranks))[unit] > 1
     strangers = {
@@ -110,35 +110,35 @@ def learn_clocks(found: Collectives, matches: Matches, ranks: Sequence[Known]) -
         if shared[at] and clock.noise_ns is not None and clock.noise_ns > _ONE_CLOCK_NS
     }
     if strangers:
-        apart = [at for at, one in enumerate(ranks) if one.host in strangers]
+        apart = [at for at, rank in enumerate(ranks) if rank.host in strangers]
         unit[apart] = apart
-        own = _solve(ends, unit, ranks)
-        told = [(clocks[at].noise_ns or 0.0, own[at].noise_ns) for at in apart]
-        refused = any(own[at].refused for at in apart)
-        if not refused and all(after is None or after <= _STRANGERS * before for before, after in told if before):
-            clocks = own
+        separate = _solve(ends, unit, ranks)
+        noise = [(clocks[at].noise_ns or 0.0, separate[at].noise_ns) for at in apart]
+        refused = any(separate[at].refused for at in apart)
+        if not refused and all(after is None or after <= _STRANGERS * before for before, after in noise if before):
+            clocks = separate
     return clocks
 
 
-def _ends(found: Collectives, matches: Matches) -> _Ends:
-    """The usable ends, of at most `MOST_MATCHES` matches of each group, every other one held back."""
-    together = np.array([one[0] in TOGETHER for one in found.kinds], dtype=bool)
+def _ends(collectives: Collectives, matches: Matches) -> _Ends:
+    """The usable ends, of at most `MAX_MATCHES` matches of each group, every other one held back."""
+    together = np.array([kind[0] in TOGETHER for kind in collectives.kinds], dtype=bool)
     first = matches.rows[matches.first]
-    telling = np.flatnonzero(together[found.kind[first]])
-    telling = telling[np.argsort(found.group[first[telling]], kind="stable")]
-    starts = np.flatnonzero(run_starts(found.group[first[telling]]))
+    telling = np.flatnonzero(together[collectives.kind[first]])
+    telling = telling[np.argsort(collectives.group[first[telling]], kind="stable")]
+    starts = np.flatnonzero(run_starts(collectives.group[first[telling]]))
     # -1 for an unused match, else whether it is held back.
     use = np.full(len(matches), -1, np.int8)
-    for own in np.split(telling, starts[1:]):
-        at = np.linspace(0, len(own) - 1, min(len(own), MOST_MATCHES)).astype(np.int64)
-        use[own[at]] = np.arange(len(at)) % 2
+    for of_group in np.split(telling, starts[1:]):
+        at = np.linspace(0, len(of_group) - 1, min(len(of_group), MAX_MATCHES)).astype(np.int64)
+        use[of_group[at]] = np.arange(len(at)) % 2
     of_row = matches.each(use)
     rows = matches.rows[of_row >= 0]
     return _Ends(
         matches.match[rows],
-        found.rank[rows],
-        found.start[rows].astype(float),
-        found.end[rows].astype(float),
+        collectives.rank[rows],
+        collectives.start[rows].astype(float),
+        collectives.end[rows].astype(float),
         of_row[of_row >= 0] > 0,
     )
 
@@ -163,7 +163,7 @@ class _Fit:
     refused: bool = False
 
 
-def _solve(ends: _Ends, unit: NDArray[np.int64], ranks: Sequence[Known]) -> list[Clock]:
+def _solve(ends: _Ends, unit: NDArray[np.int64], ranks: Sequence[RankInfo]) -> list[Clock]:
     """The clocks of units, which are ranks that share one: starts from the first unit and goes on to units with matches
     to solved ones, until none is left.
     """
@@ -174,62 +174,62 @@ def _solve(ends: _Ends, unit: NDArray[np.int64], ranks: Sequence[Known]) -> list
     among = 0
     while waiting:
         seed = waiting.pop(0)
-        alone = int((unit == seed).sum()) == 1
-        rule = "epoch" if alone else "same host"
+        is_single = int((unit == seed).sum()) == 1
+        rule = "epoch" if is_single else "same host"
         fits[seed] = _Fit(_Line(), rule if ranks[seed].epoch_ns is not None else None, among)
         solved = of_end == seed
         while waiting:
             moment = _moments(ends.match[solved], corrected[solved], ends.match)
             reached = []
-            for one in waiting:
-                rows = np.flatnonzero((of_end == one) & ~np.isnan(moment))
+            for waiting_unit in waiting:
+                rows = np.flatnonzero((of_end == waiting_unit) & ~np.isnan(moment))
                 if not len(rows):
                     continue
                 ahead = corrected[rows] - moment[rows]
-                fit = _fit(moment[rows], ahead, ends, rows, ranks[one], among)
+                fit = _fit(moment[rows], ahead, ends, rows, ranks[waiting_unit], among)
                 if fit is None:
                     continue
-                fits[one] = fit
-                reached.append(one)
+                fits[waiting_unit] = fit
+                reached.append(waiting_unit)
             if not reached:
                 break
-            waiting = [one for one in waiting if one not in reached]
-            for one in reached:
-                if not fits[one].refused:
-                    rows = np.flatnonzero(of_end == one)
-                    line = fits[one].line
+            waiting = [waiting_unit for waiting_unit in waiting if waiting_unit not in reached]
+            for waiting_unit in reached:
+                if not fits[waiting_unit].refused:
+                    rows = np.flatnonzero(of_end == waiting_unit)
+                    line = fits[waiting_unit].line
                     corrected[rows] -= _ahead(corrected[rows], line.ahead, line.drift, line.at)
                     solved[rows] = True
         among += 1
     return _with_residuals(ends, corrected, unit, fits, ranks)
 
 
-def _moments(match: Int64s, ends: Floats, asked: Int64s) -> Floats:
+def _moments(match: Int64s, ends: Floats, wanted_match: Int64s) -> Floats:
     """The median end of each asked match; NaN if there is no end of it."""
     order = np.lexsort((ends, match))
     match, ends = match[order], ends[order]
     first = np.flatnonzero(run_starts(match))
     count = np.diff(np.append(first, len(match)))
     middle = (ends[first + (count - 1) // 2] + ends[first + count // 2]) / 2
-    at = places(match[first], asked)
+    at = places(match[first], wanted_match)
     return np.where(at >= 0, np.append(middle, np.nan)[at], np.nan)
 
 
-def _fit(moment: Floats, ahead: Floats, ends: _Ends, rows: Int64s, rank: Known, among: int) -> _Fit | None:
+def _fit(moment: Floats, ahead: Floats, ends: _Ends, rows: Int64s, rank: RankInfo, among: int) -> _Fit | None:
     """The clock of a unit, from the ends of its ranks, one of which is `rank`; None if there are too few and its times
     have no epoch either.
     """
-    known, resolution = rank.epoch_ns is not None, rank.resolution_ns
-    held = ends.held[rows]
-    told = len(np.unique(ends.match[rows]))
-    if told < LEAST_MATCHES or held.all() or not held.any():
-        return _Fit(_Line(), "epoch", among) if known else None
-    line = _line(moment[~held], ahead[~held])
-    after = _covering(ahead[held] - line.of(moment[held]))
-    spacing = float(np.median(np.diff(np.unique(moment)))) if told > 1 else 0.0
+    has_epoch, resolution = rank.epoch_ns is not None, rank.resolution_ns
+    validation = ends.is_validation[rows]
+    match_count = len(np.unique(ends.match[rows]))
+    if match_count < MIN_MATCHES or validation.all() or not validation.any():
+        return _Fit(_Line(), "epoch", among) if has_epoch else None
+    line = _line(moment[~validation], ahead[~validation])
+    after = _covering(ahead[validation] - line.of(moment[validation]))
+    spacing = float(np.median(np.diff(np.unique(moment)))) if match_count > 1 else 0.0
     if after > max(_OF_SPACING * spacing, _ONE_CLOCK_NS):
-        return _Fit(_Line(), "epoch" if known else None, -1, refused=True)
-    if known and np.abs(line.of(moment)).max() <= max(after, resolution):
+        return _Fit(_Line(), "epoch" if has_epoch else None, -1, refused=True)
+    if has_epoch and np.abs(line.of(moment)).max() <= max(after, resolution):
         return _Fit(_Line(), "epoch", among)
     return _Fit(line, "collectives", among)
 
@@ -266,10 +266,10 @@ def _covering(residuals: Floats) -> float:
 
 
 def _with_residuals(
-    ends: _Ends, corrected: Floats, unit: NDArray[np.int64], fits: dict[int, _Fit], ranks: Sequence[Known]
+    ends: _Ends, corrected: Floats, unit: NDArray[np.int64], fits: dict[int, _Fit], ranks: Sequence[RankInfo]
 ) -> list[Clock]:
     """The clock of each rank, with the residuals of its held-back ends from those of the other ranks."""
-    among = np.array([fits[one].among if one in fits else -1 for one in unit.tolist()])
+    among = np.array([fits[rank].among if rank in fits else -1 for rank in unit.tolist()])
     moment = np.full(len(ends.end), np.nan)
     count = np.zeros(len(ends.end), np.int64)
     for number in np.unique(among[among >= 0]).tolist():
@@ -279,41 +279,41 @@ def _with_residuals(
         count[rows] = size[which.reshape(-1)]
     bound = _by_order(ends, corrected, count > 1, len(ranks))
     clocks = []
-    for at, one in enumerate(ranks):
-        fit = fits.get(int(unit[at]), _Fit(_Line(), None if one.epoch_ns is None else "epoch", -1))
-        own = np.flatnonzero((ends.rank == at) & (count > 1))
-        held = own[ends.held[own]] if len(own) >= LEAST_MATCHES else own
+    for at, rank in enumerate(ranks):
+        fit = fits.get(int(unit[at]), _Fit(_Line(), None if rank.epoch_ns is None else "epoch", -1))
+        of_rank = np.flatnonzero((ends.rank == at) & (count > 1))
+        checked = of_rank[ends.is_validation[of_rank]] if len(of_rank) >= MIN_MATCHES else of_rank
         noise, rule = None, fit.rule
-        if len(held):
+        if len(checked):
             rule = rule or "collectives"
             # The median includes the rank's own end.
-            apart = (corrected[held] - moment[held]) * (count[held] / (count[held] - 1))
-            most = min(_covering(apart), bound[at])
-            noise = max(float(np.ceil(most)), float(one.resolution_ns))
+            apart = (corrected[checked] - moment[checked]) * (count[checked] / (count[checked] - 1))
+            limit = min(_covering(apart), bound[at])
+            noise = max(float(np.ceil(limit)), float(rank.resolution_ns))
         clocks.append(
-            Clock(fit.line.ahead, fit.line.drift, fit.line.at, noise, rule, len(own), fit.among, fit.refused)
+            Clock(fit.line.ahead, fit.line.drift, fit.line.at, noise, rule, len(of_rank), fit.among, fit.refused)
         )  # fmt: skip
     return clocks
 
 
-def _by_order(ends: _Ends, corrected: Floats, told: NDArray[np.bool_], ranks: int) -> Floats:
+def _by_order(ends: _Ends, corrected: Floats, usable: NDArray[np.bool_], ranks: int) -> Floats:
     """An upper limit of each rank's clock error, since none leaves before all have arrived (ns): on threads of the
     host, ends differ by when each is scheduled. Infinite if contradicted.
 
     Args:
         told: the ends whose matches have several ranks with clocks that agree.
     """
-    match, rank, left = ends.match[told], ends.rank[told], corrected[told]
-    came = ends.start[told] - ends.end[told] + left
-    ahead = _least(rank, left + _next(match, -came), ranks)
-    behind = _least(rank, _next(match, left) - came, ranks)
+    match, rank, left = ends.match[usable], ends.rank[usable], corrected[usable]
+    arrived = ends.start[usable] - ends.end[usable] + left
+    ahead = _min_by_rank(rank, left + _next(match, -arrived), ranks)
+    behind = _min_by_rank(rank, _next(match, left) - arrived, ranks)
     return np.where((ahead >= 0) & (behind >= 0), np.maximum(ahead, behind), np.inf)
 
 
-def _least(rank: Int32s, values: Floats, ranks: int) -> Floats:
-    found = np.full(ranks, np.inf)
-    np.minimum.at(found, rank, values)
-    return found
+def _min_by_rank(rank: Int32s, values: Floats, ranks: int) -> Floats:
+    smallest = np.full(ranks, np.inf)
+    np.minimum.at(smallest, rank, values)
+    return smallest
 
 
 def _next(match: Int64s, values: Floats) -> Floats:
@@ -321,7 +321,7 @@ def _next(match: Int64s, values: Floats) -> Floats:
     order = np.lexsort((values, match))
     first = np.flatnonzero(run_starts(match[order]))
     size = np.diff(np.append(first, len(order)))
-    found = np.empty_like(values)
-    found[order] = np.repeat(values[order[first]], size)
-    found[order[first]] = values[order[first + 1]]
-    return found
+    smallest = np.empty_like(values)
+    smallest[order] = np.repeat(values[order[first]], size)
+    smallest[order[first]] = values[order[first + 1]]
+    return smallest

@@ -21,7 +21,7 @@ READ = ("start_ns", "end_ns", "sequence", *_GROUP, *_KIND)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RankInfo:
     """What a rank's recordings say about its clock.
 
     Args:
@@ -97,21 +97,21 @@ class _Distinct:
         index = encoded.indices.to_numpy()
         first = np.zeros(len(encoded.dictionary), np.int64)
         first[index[::-1]] = np.arange(len(index) - 1, -1, -1)
-        own = [tuple(listed[at[row]] for at, _, listed in values) for row in first.tolist()]
-        known = [self.number.setdefault(one, len(self.number)) for one in own]
-        found: Int32s = np.array([*known, -1], np.int32)[index]
-        return found
+        distinct = [tuple(listed[at[row]] for at, _, listed in values) for row in first.tolist()]
+        row_numbers = [self.number.setdefault(values_of_row, len(self.number)) for values_of_row in distinct]
+        result: Int32s = np.array([*row_numbers, -1], np.int32)[index]
+        return result
 
 
-def gather(ranks: Sequence[Known], recordings: Iterable[tuple[int, int, pa.Table]]) -> Collectives:
+def gather(ranks: Sequence[RankInfo], recordings: Iterable[tuple[int, int, pa.Table]]) -> Collectives:
     """Collects the collectives of all ranks.
 
     Args:
         ranks: what is known of each, by rank.
         recordings: rank, span and the columns `READ` of each recording, by rank and span.
     """
-    place = {one.rank: at for at, one in enumerate(ranks)}
-    origin = min((one.epoch_ns for one in ranks if one.epoch_ns is not None), default=0)
+    place = {rank_info.rank: at for at, rank_info in enumerate(ranks)}
+    origin = min((rank_info.epoch_ns for rank_info in ranks if rank_info.epoch_ns is not None), default=0)
     group, kind = _Distinct(_GROUP), _Distinct(_KIND)
     parts: list[list[NDArray[Any]]] = [[np.empty(0, kind)] for kind in _COLUMNS]
     first = 0

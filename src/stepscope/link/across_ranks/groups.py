@@ -39,26 +39,26 @@ class Groups:
     size: Int32s
 
 
-def find_groups(found: Collectives, ranks: Sequence[int]) -> Groups:
+def find_groups(collectives: Collectives, ranks: Sequence[int]) -> Groups:
     """The group of each collective; a point-to-point transfer gets a group of its sender and receiver."""
     # Each recorded group on each rank that names it, and the index of this pair for each collective.
-    pairs, of_row = np.unique(found.group.astype(np.int64) * len(ranks) + found.rank, return_inverse=True)
+    pairs, of_row = np.unique(collectives.group.astype(np.int64) * len(ranks) + collectives.rank, return_inverse=True)
     on = [(pair // len(ranks), ranks[pair % len(ranks)]) for pair in pairs.tolist()]
     sharing: dict[Any, set[int]] = {}
     for recorded, rank in on:
-        communicator = found.groups[recorded][4]
+        communicator = collectives.groups[recorded][4]
         if communicator is not None:
             sharing.setdefault(communicator, set()).add(rank)
-    told = [_told(recorded, sharing) for recorded in found.groups]
+    evidence = [_evidence(recorded, sharing) for recorded in collectives.groups]
     holding: dict[tuple[str, Any], set[int]] = {}
     for recorded, rank in on:
-        holding.setdefault(told[recorded][:2], set()).add(rank)
+        holding.setdefault(evidence[recorded][:2], set()).add(rank)
     numbers: dict[tuple[str, Any], int] = {}
     certainty: list[float] = []
     sizes: list[int] = []
     number_of_pair = []
     for recorded, rank in on:
-        how, key, size, members = told[recorded]
+        how, key, size, members = evidence[recorded]
         several = how in ("name", "nothing") and 0 < size < len(holding[how, key])
         if several or (members and rank not in members):
             number_of_pair.append(-1)
@@ -68,10 +68,10 @@ def find_groups(found: Collectives, ranks: Sequence[int]) -> Groups:
             certainty.append(CERTAINTY[how])
             sizes.append(size)
     group = np.array(number_of_pair, np.int32)[of_row.reshape(-1)]
-    return _with_peers(found, ranks, Groups(group, np.array(certainty), np.array(sizes, np.int32)))
+    return _with_peers(collectives, ranks, Groups(group, np.array(certainty), np.array(sizes, np.int32)))
 
 
-def _told(recorded: tuple[Any, ...], sharing: dict[Any, set[int]]) -> tuple[str, Any, int, frozenset[int]]:
+def _evidence(recorded: tuple[Any, ...], sharing: dict[Any, set[int]]) -> tuple[str, Any, int, frozenset[int]]:
     """What distinguishes a group: the kind of evidence, its value, the group's size (0: unknown) and known ranks."""
     name, description, text, size, communicator = recorded
     members = recorded_ranks(text)
@@ -96,29 +96,31 @@ def recorded_ranks(text: str | None) -> frozenset[int]:
     return frozenset(ranks)
 
 
-def _with_peers(found: Collectives, ranks: Sequence[int], groups: Groups) -> Groups:
+def _with_peers(collectives: Collectives, ranks: Sequence[int], groups: Groups) -> Groups:
     """Gives point-to-point transfers groups of their own: sender and receiver within a group."""
-    rows = np.flatnonzero(np.array([one[0] in POINT_TO_POINT for one in found.kinds], dtype=bool)[found.kind])
+    rows = np.flatnonzero(
+        np.array([kind_fields[0] in POINT_TO_POINT for kind_fields in collectives.kinds], dtype=bool)[collectives.kind]
+    )
     if not len(rows):
         return groups
     group, certainty, sizes = groups.group.copy(), groups.certainty.tolist(), groups.size.tolist()
     numbers: dict[tuple[int, int, int], int] = {}
-    triples = np.stack([group[rows], found.kind[rows], found.rank[rows]], axis=1)
+    triples = np.stack([group[rows], collectives.kind[rows], collectives.rank[rows]], axis=1)
     distinct, of_row = np.unique(triples, axis=0, return_inverse=True)
-    known = []
+    pair_groups = []
     for within, kind, place in distinct.tolist():
-        operation, _, _, source, destination = found.kinds[kind]
-        own = ranks[place]
-        source = own if source is None and operation == "send" else source
-        destination = own if destination is None and operation == "recv" else destination
+        operation, _, _, source, destination = collectives.kinds[kind]
+        this_rank = ranks[place]
+        source = this_rank if source is None and operation == "send" else source
+        destination = this_rank if destination is None and operation == "recv" else destination
         peers = {source, destination}
-        if within < 0 or None in peers or own not in peers or len(peers) < 2:
-            known.append(-1)
+        if within < 0 or None in peers or this_rank not in peers or len(peers) < 2:
+            pair_groups.append(-1)
             continue
         number = numbers.setdefault((within, source, destination), len(certainty))
         if number == len(certainty):
             certainty.append(certainty[within])
             sizes.append(2)
-        known.append(number)
-    group[rows] = np.array(known, np.int32)[of_row.reshape(-1)]
+        pair_groups.append(number)
+    group[rows] = np.array(pair_groups, np.int32)[of_row.reshape(-1)]
     return Groups(group, np.array(certainty), np.array(sizes, np.int32))

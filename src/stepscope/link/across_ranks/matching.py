@@ -15,14 +15,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stepscope.formats.consecutive import run_starts
-from stepscope.link.across_ranks.gather import Collectives, Known
+from stepscope.link.across_ranks.gather import Collectives, RankInfo
 from stepscope.link.across_ranks.groups import POINT_TO_POINT, Groups
 from stepscope.link.across_ranks.order import Run, pair
 from stepscope.schema.arrays import Int32s, Int64s
 
 TOGETHER = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 """Operations that all ranks leave together, none before the last has arrived."""
-_OWN_SIZE = ("all_to_all", "gather", "scatter")
+_SIZE_VARIES = ("all_to_all", "gather", "scatter")
 """Operations whose size may differ from rank to rank."""
 
 NONE, SEQUENCE, ORDER = range(3)
@@ -75,11 +75,11 @@ def numbered(match: Int64s, rule: NDArray[np.int8], end: Int64s) -> Matches:
     order = np.argsort(earliest, kind="stable")
     number = np.empty(len(order), np.int64)
     number[order] = np.arange(len(order))
-    found = np.full(len(match), -1, np.int64)
-    found[rows] = np.repeat(number, ranks)
-    rows = rows[np.argsort(found[rows], kind="stable")]
+    numbers = np.full(len(match), -1, np.int64)
+    numbers[rows] = np.repeat(number, ranks)
+    rows = rows[np.argsort(numbers[rows], kind="stable")]
     counts = ranks[order]
-    return Matches(found, np.where(found >= 0, rule, np.int8(NONE)), rows, np.cumsum(counts) - counts)
+    return Matches(numbers, np.where(numbers >= 0, rule, np.int8(NONE)), rows, np.cumsum(counts) - counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,32 +96,32 @@ class Times:
     clock: Int32s
 
 
-def match_collectives(found: Collectives, groups: Groups, ranks: Sequence[Known], times: Times) -> Matches:
+def match_collectives(collectives: Collectives, groups: Groups, ranks: Sequence[RankInfo], times: Times) -> Matches:
     """Finds the collectives that are the same. Those of guessed ranks are left out."""
-    guessed = np.array([one.guessed for one in ranks], dtype=bool)
-    group = np.where(guessed[found.rank], -1, groups.group)
-    operation, alike = _kinds(found)
-    to_peer = np.array([one[0] in POINT_TO_POINT for one in found.kinds], dtype=bool)
-    in_turn = (found.sequence < 0) | to_peer[found.kind]
-    sessions = _sessions(ranks, int(found.span.max(initial=0)) + 1)
-    match = np.full(len(found), -1, np.int64)
-    rule = np.full(len(found), NONE, np.int8)
+    guessed = np.array([item.guessed for item in ranks], dtype=bool)
+    group = np.where(guessed[collectives.rank], -1, groups.group)
+    operation, kind_key = _kinds(collectives)
+    to_peer = np.array([item[0] in POINT_TO_POINT for item in collectives.kinds], dtype=bool)
+    in_turn = (collectives.sequence < 0) | to_peer[collectives.kind]
+    sessions = _sessions(ranks, int(collectives.span.max(initial=0)) + 1)
+    match = np.full(len(collectives), -1, np.int64)
+    rule = np.full(len(collectives), NONE, np.int8)
     count = 0
     for rows in _of_each(group, np.flatnonzero(group >= 0)):
-        told = rows[~in_turn[rows]]
-        if len(told):
-            key = _dense(found.sequence[told]) * len(found.kinds) + operation[found.kind[told]]
-            key = _with_occurrence(_dense(key), found.rank[told])
-            match[told] = key + count
-            rule[told] = SEQUENCE
+        chosen = rows[~in_turn[rows]]
+        if len(chosen):
+            key = _dense(collectives.sequence[chosen]) * len(collectives.kinds) + operation[collectives.kind[chosen]]
+            key = _with_occurrence(_dense(key), collectives.rank[chosen])
+            match[chosen] = key + count
+            rule[chosen] = SEQUENCE
             count += int(key.max()) + 1
-        told = rows[in_turn[rows]]
-        rule[told] = ORDER
-        session = sessions[found.rank[told], found.span[told]]
-        for some in (told[at] for at in _of_each(session, np.arange(len(told)))):
+        chosen = rows[in_turn[rows]]
+        rule[chosen] = ORDER
+        session = sessions[collectives.rank[chosen], collectives.span[chosen]]
+        for some in (chosen[at] for at in _of_each(session, np.arange(len(chosen)))):
             runs = [
-                _OnRank(int(found.rank[own[0]]), own, _run(own, found, times, alike))
-                for own in _of_each(found.rank, some)
+                _OnRank(int(collectives.rank[of_rank[0]]), of_rank, _run(of_rank, collectives, times, kind_key))
+                for of_rank in _of_each(collectives.rank, some)
             ]
             count = _pair_all(runs, times.clock, match, count)
     return numbered(match, rule, times.end)
@@ -136,10 +136,10 @@ class _OnRank:
     run: Run
 
 
-def _run(rows: Int64s, found: Collectives, times: Times, alike: Int64s) -> Run:
-    kind = found.kind[rows]
-    leave = np.array([one[0] in TOGETHER for one in found.kinds], dtype=bool)
-    return Run(alike[kind], times.start[rows], times.end[rows], leave[kind])
+def _run(rows: Int64s, collectives: Collectives, times: Times, kind_key: Int64s) -> Run:
+    kind = collectives.kind[rows]
+    leave = np.array([item[0] in TOGETHER for item in collectives.kinds], dtype=bool)
+    return Run(kind_key[kind], times.start[rows], times.end[rows], leave[kind])
 
 
 def _pair_all(left: list[_OnRank], clock: Int32s, match: Int64s, count: int) -> int:
@@ -147,57 +147,57 @@ def _pair_all(left: list[_OnRank], clock: Int32s, match: Int64s, count: int) -> 
     for _ in range(_PASSES):
         if len(left) < 2:
             break
-        most = max(left, key=lambda one: len(one.rows))
-        match[most.rows] = np.arange(len(most.rows)) + count
+        longest = max(left, key=lambda member: len(member.rows))
+        match[longest.rows] = np.arange(len(longest.rows)) + count
         others = []
-        for one in left:
-            if one is most:
+        for member in left:
+            if member is longest:
                 continue
-            aligned = clock[one.rank] >= 0 and clock[one.rank] == clock[most.rank]
-            at = pair(one.run, most.run, aligned=bool(aligned))
-            match[one.rows[at >= 0]] = at[at >= 0] + count
-            if rest := np.flatnonzero(at < 0).tolist():
-                others.append(_OnRank(one.rank, one.rows[rest], one.run.part(rest)))
-        count += len(most.rows)
+            aligned = clock[member.rank] >= 0 and clock[member.rank] == clock[longest.rank]
+            at = pair(member.run, longest.run, aligned=bool(aligned))
+            match[member.rows[at >= 0]] = at[at >= 0] + count
+            if unpaired := np.flatnonzero(at < 0).tolist():
+                others.append(_OnRank(member.rank, member.rows[unpaired], member.run.part(unpaired)))
+        count += len(longest.rows)
         left = others
     return count
 
 
-def _kinds(found: Collectives) -> tuple[Int64s, Int64s]:
+def _kinds(collectives: Collectives) -> tuple[Int64s, Int64s]:
     """For each recorded kind a number for its operation, and one for what all ranks have in common."""
     operations: dict[Any, int] = {}
-    alike: dict[Any, int] = {}
+    keys: dict[Any, int] = {}
     numbers = []
-    for operation, dtype, size, _, _ in found.kinds:
-        own_size = operation in _OWN_SIZE
+    for operation, dtype, size, _, _ in collectives.kinds:
+        size_varies = operation in _SIZE_VARIES
         to_peer = operation in POINT_TO_POINT
-        what = (None if to_peer else operation, None if own_size else dtype, None if own_size else size)
-        numbers.append((operations.setdefault(operation, len(operations)), alike.setdefault(what, len(alike))))
-    of_operation, of_alike = np.array(numbers, np.int64).reshape(-1, 2).T
-    return of_operation, of_alike
+        what = (None if to_peer else operation, None if size_varies else dtype, None if size_varies else size)
+        numbers.append((operations.setdefault(operation, len(operations)), keys.setdefault(what, len(keys))))
+    of_operation, of_key = np.array(numbers, np.int64).reshape(-1, 2).T
+    return of_operation, of_key
 
 
-def _sessions(ranks: Sequence[Known], spans: int) -> Int64s:
+def _sessions(ranks: Sequence[RankInfo], spans: int) -> Int64s:
     """For each rank and span, the recording session of the job that it belongs to.
 
     If all ranks were recorded equally often, sessions are spans. Otherwise a new session starts when a rank is recorded
     again, or when no rank is being recorded any more.
     """
-    most = max(spans, *(max(one.spans, default=0) + 1 for one in ranks))
-    session = np.tile(np.arange(most), (len(ranks), 1))
-    if len({len(one.spans) for one in ranks}) == 1 or any(one.epoch_ns is None for one in ranks):
+    count = max(spans, *(max(rank.spans, default=0) + 1 for rank in ranks))
+    session = np.tile(np.arange(count), (len(ranks), 1))
+    if len({len(rank.spans) for rank in ranks}) == 1 or any(rank.epoch_ns is None for rank in ranks):
         return session
     recorded = sorted(
-        ((one.epoch_ns or 0) + low, (one.epoch_ns or 0) + high, at, span)
-        for at, one in enumerate(ranks)
-        for span, (low, high) in one.spans.items()
+        ((rank.epoch_ns or 0) + low, (rank.epoch_ns or 0) + high, at, span)
+        for at, rank in enumerate(ranks)
+        for span, (low, high) in rank.spans.items()
     )
-    number, until, there = 0, 0, set[int]()
+    number, until, recording_ranks = 0, 0, set[int]()
     for start, end, at, span in recorded:
-        if at in there or (there and start > until):
-            number, there = number + 1, set()
-        there.add(at)
-        until = max(until, end) if len(there) > 1 else end
+        if at in recording_ranks or (recording_ranks and start > until):
+            number, recording_ranks = number + 1, set()
+        recording_ranks.add(at)
+        until = max(until, end) if len(recording_ranks) > 1 else end
         session[at, span] = number
     return session
 
@@ -211,8 +211,8 @@ def _of_each(values: NDArray[Any], rows: Int64s) -> Iterator[Int64s]:
 
 def _dense(values: Int64s) -> Int64s:
     """Numbers from 0 for distinct values."""
-    found: Int64s = pa.array(values).dictionary_encode().indices.to_numpy().astype(np.int64)
-    return found
+    codes: Int64s = pa.array(values).dictionary_encode().indices.to_numpy().astype(np.int64)
+    return codes
 
 
 def _with_occurrence(key: Int64s, rank: Int32s) -> Int64s:

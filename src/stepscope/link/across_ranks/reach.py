@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.link.across_ranks.gather import Collectives, Known
+from stepscope.link.across_ranks.gather import Collectives, RankInfo
 from stepscope.link.across_ranks.groups import POINT_TO_POINT, recorded_ranks
 from stepscope.link.across_ranks.matching import Matches
 from stepscope.schema.arrays import Int32s
@@ -30,7 +30,7 @@ class Reach:
     size: Int32s
 
 
-def find_reach(found: Collectives, matches: Matches, ranks: Sequence[Known], world_size: int | None) -> Reach:
+def find_reach(collectives: Collectives, matches: Matches, ranks: Sequence[RankInfo], world_size: int | None) -> Reach:
     """How far each collective goes.
 
     Its ranks are those of its group, or sender and receiver; if these are not recorded, those of its match. Ranks on
@@ -43,46 +43,46 @@ def find_reach(found: Collectives, matches: Matches, ranks: Sequence[Known], wor
         ranks: the recorded ranks.
         world_size: ranks of the job; None if unknown.
     """
-    host_of = {one.rank: one.host for one in ranks if one.host is not None}
-    held = np.append(matches.ranks, 0)[matches.match]
-    stated = np.array([-1 if one[3] is None else one[3] for one in found.groups] + [-1], np.int32)
-    stated = stated[found.group]
-    everyone = held == (world_size or -1)
+    host_of = {item.rank: item.host for item in ranks if item.host is not None}
+    matched_ranks = np.append(matches.ranks, 0)[matches.match]
+    stated = np.array([-1 if item[3] is None else item[3] for item in collectives.groups] + [-1], np.int32)
+    stated = stated[collectives.group]
+    everyone = matched_ranks == (world_size or -1)
     size = np.where((stated < 0) & everyone, world_size or -1, -1).astype(np.int32)
-    told = np.full(len(found), -1, np.int8)
-    shape = (max(len(found.groups), 1), max(len(found.kinds), 1), max(len(ranks), 1))
-    code = np.ravel_multi_index((found.group, found.kind, found.rank), shape)
+    extent = np.full(len(collectives), -1, np.int8)
+    shape = (max(len(collectives.groups), 1), max(len(collectives.kinds), 1), max(len(ranks), 1))
+    code = np.ravel_multi_index((collectives.group, collectives.kind, collectives.rank), shape)
     distinct, of_row = np.unique(code, return_inverse=True)
     by_kind = [
-        _within(_ranks(found, int(group), int(kind), ranks[place].rank), host_of)
+        _within(_ranks(collectives, int(group), int(kind), ranks[place].rank), host_of)
         for group, kind, place in zip(*np.unravel_index(distinct, shape), strict=True)
     ]
-    if len(found):
-        told = np.array(by_kind, np.int8)[of_row]
+    if len(collectives):
+        extent = np.array(by_kind, np.int8)[of_row]
     if len(matches):
         numbers = {host: number for number, host in enumerate(sorted(set(host_of.values())))}
-        host = np.array([numbers.get(one.host or "", -1) for one in ranks], np.int32)
-        host = host[found.rank[matches.rows]]
-        least = np.minimum.reduceat(np.where(host < 0, len(numbers), host), matches.first)
-        most = np.maximum.reduceat(host, matches.first)
+        host = np.array([numbers.get(item.host or "", -1) for item in ranks], np.int32)
+        host = host[collectives.rank[matches.rows]]
+        min_host = np.minimum.reduceat(np.where(host < 0, len(numbers), host), matches.first)
+        max_host = np.maximum.reduceat(host, matches.first)
         complete = np.minimum.reduceat(host, matches.first) >= 0
         complete &= matches.ranks == np.maximum(stated, size)[matches.rows[matches.first]]
-        of_match = np.where(most > least, INTER, np.where(complete, INTRA, -1))
+        of_match = np.where(max_host > min_host, INTER, np.where(complete, INTRA, -1))
         by_match = np.append(of_match, -1)[matches.match]
-        told = np.where(told < 0, by_match, told).astype(np.int8)
-    return Reach(told, size)
+        extent = np.where(extent < 0, by_match, extent).astype(np.int8)
+    return Reach(extent, size)
 
 
-def _ranks(found: Collectives, group: int, kind: int, own: int) -> frozenset[int]:
+def _ranks(collectives: Collectives, group: int, kind: int, this_rank: int) -> frozenset[int]:
     """The recorded ranks of a collective; none if not recorded."""
-    operation, _, _, source, destination = found.kinds[kind]
+    operation, _, _, source, destination = collectives.kinds[kind]
     if operation in POINT_TO_POINT:
-        source = own if source is None and operation == "send" else source
-        destination = own if destination is None and operation == "recv" else destination
+        source = this_rank if source is None and operation == "send" else source
+        destination = this_rank if destination is None and operation == "recv" else destination
         if source is not None and destination is not None:
             return frozenset((source, destination))
         return frozenset()
-    return recorded_ranks(found.groups[group][2])
+    return recorded_ranks(collectives.groups[group][2])
 
 
 def _within(ranks: frozenset[int], host_of: dict[int, str]) -> int:

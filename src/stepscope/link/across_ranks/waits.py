@@ -44,14 +44,14 @@ def find_waits(
     if not count:
         return Waits(last, wait)
     first = matches.first
-    known = np.logical_and.reduceat(~np.isnan(noise), first) & waits
+    comparable = np.logical_and.reduceat(~np.isnan(noise), first) & waits
     # The row of the last arrival of each match, and of the one before it.
     order = np.lexsort((start, matches.each(np.arange(len(matches)))))
     latest = order[np.append(first[1:], count) - 1]
     second = order[np.append(first[1:], count) - 2]
-    told = start[latest] - start[second] > noise[latest] + noise[second]
-    last = matches.each(np.where(known & told, rank[latest], -1)).astype(np.int32)
+    is_certain = start[latest] - start[second] > noise[latest] + noise[second]
+    last = matches.each(np.where(comparable & is_certain, rank[latest], -1)).astype(np.int32)
     gap = matches.each(start[latest]) - start
     gap[gap <= noise + matches.each(noise[latest])] = 0
-    wait = np.where(matches.each(known), np.clip(gap, 0, end - start), -1)
+    wait = np.where(matches.each(comparable), np.clip(gap, 0, end - start), -1)
     return Waits(last, wait)
