@@ -26,7 +26,7 @@ from stepscope.formats.evidence import MEANINGS
 from stepscope.link.checks import Check
 from stepscope.link.folder_checks import CHECKS
 from stepscope.query.declare import Question
-from stepscope.questions import every, grouped
+from stepscope.questions import all_questions, grouped
 from stepscope.questions import names as question_names
 from stepscope.questions.invariants import INVARIANTS, SUMS
 from stepscope.report.question_page import markdown_table, question_page
@@ -59,7 +59,7 @@ def all_pages() -> dict[Path, str]:
     """Text by path of everything that is generated."""
     os.environ[SWITCH] = "no"  # the pages only describe what comes with StepScope
     docs = ROOT / "docs"
-    questions = every()
+    questions = all_questions()
     of_one = tuple(question for question in questions if question.recordings == "one")
     of_several = tuple(question for question in questions if question.recordings != "one")
     pages = {
@@ -302,7 +302,7 @@ def checks_page() -> str:
         markdown_table(["kind", "what it is"], [[f"*{kind}*", words] for kind, words in MEANINGS.items()]),
         markdown_table(
             ["question", "what its answer rests on, besides *file* and *run*"],
-            [evidence_row(question) for question in every() if question.rests_on],
+            [evidence_row(question) for question in all_questions() if question.rests_on],
         ),
         *(text for check in CHECKS for text in check_paragraphs(check)),
     ]

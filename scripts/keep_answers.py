@@ -40,10 +40,10 @@ def keep(out: Path, sources: list[Path]) -> None:
 
 def _calls() -> list[tuple[str, list[str]]]:
     """A name and the arguments of each call: every question, with each of its choices."""
-    from stepscope.questions import every
+    from stepscope.questions import all_questions
 
     calls = []
-    for question in every():
+    for question in all_questions():
         if question.recordings != "one":
             continue
         calls.append((question.name, [question.name]))

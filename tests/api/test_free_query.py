@@ -5,7 +5,7 @@ import pytest
 from stepscope.api.free_query import answer_query
 from stepscope.base.errors import UsageError
 from stepscope.query.scope import Scope
-from stepscope.questions import every
+from stepscope.questions import all_questions
 from stepscope.store.open import Store
 
 pytestmark = pytest.mark.slow
@@ -141,7 +141,7 @@ def steps():
         yield scope
 
 
-@pytest.mark.parametrize("question", [q.method for q in every() if q.recordings == "one"])
+@pytest.mark.parametrize("question", [q.method for q in all_questions() if q.recordings == "one"])
 def test_every_answer_can_be_selected(steps, question):
     answer_query(steps, f"SELECT count(*) AS n FROM answer.{question}")
 

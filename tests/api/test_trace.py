@@ -12,7 +12,7 @@ from stepscope.api.asked import AskedOfEvents, AskedOfRecording, AskedOfSeveral,
 from stepscope.api.trace import Trace
 from stepscope.base.errors import DamagedSourceError, SourceError, UsageError
 from stepscope.query.part import filters_of
-from stepscope.questions import every
+from stepscope.questions import all_questions
 from stepscope.store import place
 from stepscope.store.manifest import write_store_file
 from stepscope.store.open import Store
@@ -49,7 +49,7 @@ def stub(name):
 
 def test_every_question_is_a_method_with_its_parameters(store):
     trace, typed = Trace(store), stub("question_methods")
-    for question in every():
+    for question in all_questions():
         if question.recordings != "one":
             assert not hasattr(trace, question.method)
             continue
@@ -65,7 +65,7 @@ def test_every_question_is_a_method_with_its_parameters(store):
 
 
 def test_every_question_that_compares_is_a_function_with_its_parameters():
-    compare = [question for question in every() if question.recordings != "one"]
+    compare = [question for question in all_questions() if question.recordings != "one"]
     assert [question.name for question in compare] == ["diff", "metrics-diff", "scaling"]
     for question in compare:
         parameters = inspect.signature(getattr(stepscope, question.method)).parameters

@@ -7,7 +7,7 @@ import pytest
 import stepscope
 from stepscope.query.declare import Filter
 from stepscope.query.part import filters_of
-from stepscope.questions import every, find
+from stepscope.questions import all_questions, find
 
 
 def test_words_by_default(run, store):
@@ -119,7 +119,7 @@ def test_thirty_rows_are_shown_unless_more_are_asked_for(run, make_store):
 
 
 def test_every_question_is_a_subcommand_that_helps(run):
-    for question in every():
+    for question in all_questions():
         ran = run(question.name, "--help")
         assert ran.code == 0
         assert question.asks.split()[0] in ran.out
@@ -130,7 +130,7 @@ def test_every_question_is_a_subcommand_that_helps(run):
 
 
 def test_every_question_answers_an_empty_store_and_a_full_one(run, store, make_store):
-    asked = [question for question in every() if question.recordings == "one"]
+    asked = [question for question in all_questions() if question.recordings == "one"]
     for source in (make_store({}), store):
         with stepscope.open(source) as trace:
             for question in asked:

@@ -5,7 +5,7 @@ from stepscope.base.errors import StoreError, UsageError
 from stepscope.formats.evidence import EVERYTHING
 from stepscope.query.ask import ask
 from stepscope.query.declare import Column, Parameter, question
-from stepscope.questions import ALL, every, find, names
+from stepscope.questions import ALL, all_questions, find, names
 from stepscope.store.open import Store
 
 COLUMNS = (
@@ -180,11 +180,11 @@ def test_every_file_declares_the_question_it_is_named_after():
     for file in ALL:
         assert find(file).name == file.replace("_", "-")
         assert find(file).method == file
-    assert tuple(question.name for question in every()) == names()
+    assert tuple(question.name for question in all_questions()) == names()
 
 
 def test_declarations_are_complete():
-    for declared in every():
+    for declared in all_questions():
         assert declared.asks.endswith("?"), declared.name
         assert declared.explanation.strip(), declared.name
         assert len({c.name for c in declared.columns}) == len(declared.columns), declared.name
@@ -203,9 +203,9 @@ def test_declarations_are_complete():
 
 
 def test_every_kind_of_evidence_is_what_some_question_rests_on():
-    named = [kind for declared in every() for kind in declared.rests_on]
+    named = [kind for declared in all_questions() for kind in declared.rests_on]
     assert set(named) == set(EVERYTHING)
-    for declared in every():
+    for declared in all_questions():
         assert len(set(declared.rests_on)) == len(declared.rests_on), declared.name
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from stepscope.base.errors import UsageError
 from stepscope.query.part import EVERYTHING, OPEN_END_NS, Part, matching, parse_window, part
-from stepscope.questions import every, find
+from stepscope.questions import all_questions, find
 
 NAMES = ["aten::mm", "aten::mm_", "aten::MM", "void gemm<float*>(int[2])", "a\nb", "a.b", "axb", ""]
 
@@ -104,7 +104,7 @@ ABOUT = {
 
 def test_each_question_says_what_it_is_about():
     listed = {name: about for about, names in ABOUT.items() for name in names}
-    for question in every():
+    for question in all_questions():
         if isinstance(question.about, str):
             assert question.about == listed.get(question.name, question.about), question.name
     forms = find("durations").parameters[0].choices

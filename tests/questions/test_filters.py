@@ -12,7 +12,7 @@ from stepscope.base.errors import UsageError
 from stepscope.query.ask import ask, ask_within
 from stepscope.query.part import Part
 from stepscope.query.scope import Scope
-from stepscope.questions import every, find
+from stepscope.questions import all_questions, find
 from stepscope.store.open import Store
 
 GEMM, ADD = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64_cublas", "add_kernel"
@@ -85,7 +85,7 @@ FILTERS = {"name": Part(name="aten::addmm"), "under": Part(under="net.fc"), "win
 TAKES = {"events": {"name", "under", "window"}, "time": {"window"}, "recording": set()}
 ASKED = [
     (question, choice)
-    for question in every()
+    for question in all_questions()
     if question.recordings == "one"
     for choice in next((p.choices for p in question.parameters if p.name == "by"), (None,))
 ]

@@ -6,7 +6,7 @@ from tests.conftest import SHARED_TRACES
 
 import stepscope
 from stepscope.query.ask import ask, ask_within
-from stepscope.questions import every
+from stepscope.questions import all_questions
 from stepscope.questions.invariants import INVARIANTS, SUMS, _sums_broken, invariants
 from stepscope.schema.tables import TABLES
 from stepscope.store.open import Store
@@ -137,5 +137,5 @@ def test_every_shared_trace_keeps_them_and_answers_every_question(source):
         scope.hold(TABLES)
         answer = ask_within(invariants, scope)
         assert [r["check"] for r in answer.rows() if r["rank"] is None and r["count"]] == []
-        for question in filter(lambda question: question.recordings == "one", every()):
+        for question in filter(lambda question: question.recordings == "one", all_questions()):
             json.loads(ask_within(question, scope).to_json())

@@ -8,7 +8,7 @@ import pytest
 
 import stepscope
 from stepscope.formats.evidence import EVERYTHING
-from stepscope.questions import affected, every
+from stepscope.questions import affected, all_questions
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,7 @@ RESTS_ON = {
 }
 """What should be marked, written down apart from the declarations."""
 
-OF_ONE_RECORDING = {question.name for question in every() if question.recordings == "one"}
+OF_ONE_RECORDING = {question.name for question in all_questions() if question.recordings == "one"}
 
 
 def marked(source) -> dict[str, set[str]]:

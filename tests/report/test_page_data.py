@@ -10,7 +10,7 @@ import pytest
 from stepscope.analysis.operators import charging
 from stepscope.api.trace import Trace
 from stepscope.query.scope import Scope
-from stepscope.questions import every, find
+from stepscope.questions import all_questions, find
 from stepscope.report import page_data as made
 from stepscope.report.diff_text import verdict_sentence
 from stepscope.report.page import page
@@ -41,7 +41,7 @@ def few(monkeypatch):
 
 
 def unpacked(data, question, recordings=("1",), **asked):
-    declared = next(one for one in every() if one.name == question)
+    declared = next(one for one in all_questions() if one.name == question)
     packed = data["replies"][key(recordings, Form(declared, asked))]
     return json.loads(zlib.decompress(base64.b64decode(packed)))
 
@@ -53,16 +53,16 @@ def test_every_question_of_one_recording_is_in_it_as_its_json_has_it(shown, monk
     )
     data = page_data([shown], with_paths=True)
     assert asked.count(charging._EVENTS) == 1, "work is charged once, whichever questions need it"
-    for question in every():
+    for question in all_questions():
         if question.recordings == "one":
             own = json.loads(shown.trace.ask(question.name).to_json())
             assert unpacked(data, question.name)["answer"] == own
-    assert [d["name"] for d in data["declarations"]] == [q.name for q in every()]
+    assert [d["name"] for d in data["declarations"]] == [q.name for q in all_questions()]
 
 
 def test_every_form_is_asked_after_all_defaults():
     asked = forms()
-    assert [form.question for form in asked[: len(every())]] == list(every())
+    assert [form.question for form in asked[: len(all_questions())]] == list(all_questions())
     kernels = [dict(form.parameters) for form in asked if form.question.name == "kernels"]
     assert kernels[0] == {}
     assert {"by": "stack"} in kernels

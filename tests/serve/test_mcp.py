@@ -17,7 +17,7 @@ from tests.processes import python
 from stepscope.api.several import ask_of_several
 from stepscope.api.trace import open_trace
 from stepscope.base.errors import SourceError, StepScopeError
-from stepscope.questions import every
+from stepscope.questions import all_questions
 from stepscope.serve.agent_replies import MOST_CHARACTERS, fitting
 from stepscope.serve.agent_tools import _again
 from stepscope.serve.tasks import AT_ONCE
@@ -199,9 +199,9 @@ def test_ten_tools_or_fewer_that_only_read(session):
     assert all(tool.annotations.read_only_hint for tool in tools)
     assert len(json.dumps([one.model_dump(mode="json") for one in tools])) < 25_000
     (ask,) = [tool for tool in tools if tool.name == "ask"]
-    of_one = [one.name for one in every() if one.recordings == "one"]
+    of_one = [one.name for one in all_questions() if one.recordings == "one"]
     assert ask.input_schema["properties"]["question"]["enum"] == of_one
-    own = {p.name for one in every() if one.recordings == "one" for p in one.parameters}
+    own = {p.name for one in all_questions() if one.recordings == "one" for p in one.parameters}
     assert set(ask.input_schema["properties"]["parameters"]["properties"]) == own
 
 
@@ -230,7 +230,7 @@ def test_the_recordings_say_what_was_recorded(session):
 
 def test_every_question_is_listed_and_explained(session):
     listed = told(session, "questions")["questions"]
-    assert [one["name"] for one in listed] == [one.name for one in every()]
+    assert [one["name"] for one in listed] == [one.name for one in all_questions()]
     kernels, findings = told(session, "questions", names=["kernels", "findings"])["questions"]
     assert kernels["parameters"][0]["choices"][0] == "name"
     assert {"name": "total_ns", "type": "int", "unit": "ns", "meaning": "summed duration"} in kernels["columns"]

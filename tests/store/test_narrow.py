@@ -8,7 +8,7 @@ import pytest
 
 import stepscope
 from stepscope.base.errors import UsageError
-from stepscope.questions import every
+from stepscope.questions import all_questions
 from stepscope.store.build import import_source
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces" / "kineto"
@@ -25,7 +25,7 @@ def answers(source: Path, *, forms: bool = True, **narrowed: Any) -> dict[str, A
     """The rows of every question, in every form, but for what a summary says of the recording."""
     found = {}
     with stepscope.open(source) as trace:
-        for question in every():
+        for question in all_questions():
             if question.recordings != "one" or question.name in (*OF_THE_RECORDING, *THROUGH_EARLIER_STEPS):
                 continue
             by = next((p for p in question.parameters if p.name == "by"), None)

@@ -7,7 +7,7 @@ import pytest
 from tests.processes import ran
 
 from stepscope.query.ask import ask
-from stepscope.questions import every, find
+from stepscope.questions import all_questions, find
 from stepscope.questions.invariants import invariants
 from stepscope.store.build import import_source
 from stepscope.store.open import Store
@@ -37,7 +37,7 @@ for _ in range(12):
 """
 
 
-QUESTIONS = [question.name for question in every() if question.recordings == "one"]
+QUESTIONS = [question.name for question in all_questions() if question.recordings == "one"]
 
 
 def event(category, name, start_us, dur_us, **args):

@@ -17,7 +17,7 @@ from stepscope.query.ask import SOURCES, ask_within, check_top
 from stepscope.query.declare import Column, Question, Type, unit_of
 from stepscope.query.scope import Scope
 from stepscope.query.table import Table
-from stepscope.questions import OURS, every, find, of_one_recording
+from stepscope.questions import OURS, all_questions, find, of_one_recording
 from stepscope.store.query import sql_error
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
 
 def _question(name: str) -> Question:
     if name.replace("_", "-") not in OURS:
-        known = [question.method for question in every() if question.recordings == "one"]
+        known = [question.method for question in all_questions() if question.recordings == "one"]
         check_name(name, known, "answer")
     return of_one_recording(find(name))
 

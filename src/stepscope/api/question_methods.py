@@ -11,7 +11,7 @@ from typing import Any
 from stepscope.base.errors import UsageError
 from stepscope.query.declare import Question
 from stepscope.query.table import Table
-from stepscope.questions import every, find, of_one_recording
+from stepscope.questions import all_questions, find, of_one_recording
 
 _WIDTH = 116
 
@@ -38,7 +38,7 @@ class QuestionMethods(ABC):
 
     def __dir__(self) -> list[str]:
         """Its attributes, including the questions."""
-        questions = {question.method for question in every() if question.recordings == "one"}
+        questions = {question.method for question in all_questions() if question.recordings == "one"}
         return sorted(questions.union(super().__dir__()))
 
 

@@ -19,7 +19,7 @@ from stepscope.base.path_names import path_names
 from stepscope.base.quoting import printable
 from stepscope.base.units import plural
 from stepscope.query.ask import ask, check_asked, reading
-from stepscope.query.declare import Filter
+from stepscope.query.declare import RESERVED, Filter
 from stepscope.query.jobs import joined, several_jobs, without_job
 from stepscope.query.part import EVERYTHING, Part, part
 from stepscope.query.scope import Scope
@@ -202,6 +202,9 @@ class Trace(QuestionMethods):
         ranks = f"{len(self.ranks)} {plural(len(self.ranks), 'rank')}"
         where = "rows in memory" if self.store.directory is None else self.store.directory
         return printable(f"<Trace of {ranks} in {where}>")
+
+
+RESERVED.update(name.replace("_", "-") for name in (*vars(Trace), "store", "ranks") if not name.startswith("_"))
 
 
 class TraceOfJobs(Trace):

@@ -7,7 +7,7 @@ import json
 import click
 
 from stepscope.cli.terminal.printing import print_out
-from stepscope.questions import every, find, grouped
+from stepscope.questions import all_questions, find, grouped
 
 
 @click.command(name="questions", short_help="Lists the questions, or explains some: definitions and columns.")
@@ -19,7 +19,7 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     With names, prints their documentation: definitions, parameters, columns, and the checks that make the
     answer unreliable. --json has the parameters and columns of all.
     """
-    questions = [find(name) for name in names] if names else every()
+    questions = [find(name) for name in names] if names else all_questions()
     if as_json:
         from stepscope.report.declaration import declaration
 

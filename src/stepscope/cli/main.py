@@ -24,6 +24,7 @@ from stepscope.cli.terminal.invoked_as import invoked_as
 from stepscope.cli.terminal.printing import print_err, print_out
 from stepscope.cli.terminal.streams import accept_any_text, flush, open_closed_streams, write_no_more
 from stepscope.cli.terminal.termination import end_by, unwind_on_termination
+from stepscope.query.declare import RESERVED
 from stepscope.questions import OURS, grouped
 from stepscope.questions import names as question_names
 from stepscope.serve.user_errors import to_user_error
@@ -53,6 +54,8 @@ COMMANDS = {
 }
 """Subcommands that are not questions, with their files in `stepscope.cli`. Each file has a click command named
 `command`."""
+RESERVED.update(COMMANDS)
+
 _COMMANDS_WITH_A_LINE = 10
 """The first commands, each with a line in help; the others are named."""
 

@@ -62,6 +62,10 @@ SHARED = frozenset(
 )  # fmt: skip
 """What every question takes, here, in Python or on the command line: no parameter may have these names."""
 
+RESERVED: set[str] = set()
+"""Names that no question may have, because they mean something else where it would be asked: subcommands, and the
+attributes of an open recording. The packages that have these add them."""
+
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
@@ -179,6 +183,7 @@ class Declaration:
         across_ranks: whether a row that names a rank depends on the other ranks, too. Ranks with damaged recordings
             (`query.sound`) are then left out of all its forms; otherwise only of those whose rows name no rank.
         fills: which recording option would fill an empty answer.
+        on_overview: whether the first view of a page asks it, so that a server prepares its answer.
 
     Raises:
         TypeError, ValueError: the question could not be asked or shown.
@@ -199,6 +204,7 @@ class Declaration:
     gates: bool = False
     across_ranks: bool = False
     fills: str = ""
+    on_overview: bool = False
 
     def __post_init__(self) -> None:
         """Refuses a declaration that could not be asked or shown, of a plug-in too."""

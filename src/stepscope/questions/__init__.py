@@ -78,19 +78,6 @@ ERRORS = {
 OURS = tuple(file.replace("_", "-") for file in ALL)
 """The names of our questions, as on the command line."""
 
-TAKEN = frozenset(
-    {
-        # subcommands
-        "calibrate", "check", "completion", "demo", "doctor", "export", "import", "jobscript", "launch",
-        "mcp",
-        "plan", "questions", "record", "replay", "report", "schema", "sql", "timeline-chart", "trigger",
-        "view",
-        # the other methods of an open recording
-        "ask", "asked-of", "close", "jobs", "ranks", "scope", "step-numbers", "store",
-    }
-)  # fmt: skip
-"""Names that no question may have, because they mean something else where it would be asked."""
-
 
 def names() -> tuple[str, ...]:
     """Every question's name, as on the command line: ours, then those of plug-ins."""
@@ -108,16 +95,15 @@ def find(name: str) -> Question:
     from stepscope.base.known_names import check_name
     from stepscope.query.declare import Question
 
-    wanted = name.replace("_", "-")
-    if wanted not in OURS:
-        return _added()[check_name(wanted, names(), "question")]
-    module = import_module(f"stepscope.questions.{wanted.replace('-', '_')}")
-    declared = [value for value in vars(module).values() if isinstance(value, Question)]
-    (found,) = (question for question in declared if question.name == wanted)
-    return found
+    name = name.replace("_", "-")
+    if name not in OURS:
+        return _added()[check_name(name, names(), "question")]
+    module = import_module(f"stepscope.questions.{name.replace('-', '_')}")
+    (question,) = (one for one in vars(module).values() if isinstance(one, Question) and one.name == name)
+    return question
 
 
-def every() -> tuple[Question, ...]:
+def all_questions() -> tuple[Question, ...]:
     """Every question's declaration, in order: ours, then those of plug-ins."""
     return tuple(find(name) for name in names())
 
@@ -127,14 +113,14 @@ def grouped() -> dict[str, list[Question]]:
     from stepscope.query.declare import Group
 
     groups: dict[str, list[Question]] = {name: [] for name in (*get_args(Group), "others")}
-    for question in every():
+    for question in all_questions():
         groups[question.group or "others"].append(question)
     return {name: questions for name, questions in groups.items() if questions}
 
 
 @cache
 def _added() -> dict[str, Question]:
-    from stepscope.query.declare import JOB, Question
+    from stepscope.query.declare import JOB, RESERVED, Question
 
     def names_of(question: Question) -> list[str]:
         if question.recordings != "one":
@@ -145,7 +131,7 @@ def _added() -> dict[str, Question]:
             raise ValueError(f"the column {JOB.name} is that of answers about several jobs")
         return [question.name]
 
-    added = load("questions", Question, names_of, {*OURS, *TAKEN})
+    added = load("questions", Question, names_of, {*OURS, *RESERVED})
     return {question.name: replace(question, added_by=plug_in) for plug_in, question in added}
 
 
@@ -179,6 +165,6 @@ def affected(affects: str) -> str:
 
     if not affects:
         return ""
-    asked = [question for question in every() if question.recordings == "one"]
-    found = [question.name for question in asked if bears_on(affects, question.rests_on)]
-    return "all" if len(found) == len(asked) else ",".join(found)
+    questions = [question for question in all_questions() if question.recordings == "one"]
+    names = [question.name for question in questions if bears_on(affects, question.rests_on)]
+    return "all" if len(names) == len(questions) else ",".join(names)

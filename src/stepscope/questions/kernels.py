@@ -229,6 +229,7 @@ def _weighted(column: str) -> str:
     ),
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",
+    on_overview=True,
 )
 def kernels(scope: Scope, by: str = "name", below_ns: int = SHORT_NS, bins: int = 10) -> pa.Table:
     """Kernels of all requested ranks together, those with the largest summed duration first. Copies

@@ -70,6 +70,7 @@ _COLUMNS = (
         ),
     ),
     fills="Call profiler.step() once per iteration to have steps marked.",
+    on_overview=True,
 )
 def steps(scope: Scope, by: str = "step") -> pa.Table:
     """Every moment of a step is assigned to one activity, so that the parts add up to its wall time exactly.

@@ -55,6 +55,7 @@ _COLUMNS = (
     rests_on=EVERYTHING,
     about="recording",
     drawing="overview",
+    on_overview=True,
 )
 def summary(scope: Scope) -> pa.Table:
     """The first page: a verdict with its evidence and what to look at next, then what was recorded,

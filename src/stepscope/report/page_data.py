@@ -24,7 +24,7 @@ from stepscope.base.units import bytes_text
 from stepscope.query.ask import ask_within
 from stepscope.query.declare import Question
 from stepscope.query.kernel_names import short_names
-from stepscope.questions import every
+from stepscope.questions import all_questions
 from stepscope.report.conclusions import sentences
 from stepscope.report.declaration import page_declaration
 from stepscope.report.page import json_in_html
@@ -88,7 +88,7 @@ class Form:
 
 def forms() -> list[Form]:
     """What a report asks: every question with its defaults, followed by each of its forms."""
-    asked = every()
+    asked = all_questions()
     by_default = [Form(question, {}) for question in asked]
     return by_default + [
         Form(question, {parameter.name: form})
@@ -125,7 +125,7 @@ def page_data(shown: Sequence[Shown], *, with_paths: bool = False, helper: Helpe
         "version": VERSION,
         "stepscope": __version__,
         "recordings": recordings,
-        "declarations": [page_declaration(question) for question in every()],
+        "declarations": [page_declaration(question) for question in all_questions()],
         "replies": replies,
         "left_out": left_out,
         "timelines": layouts,

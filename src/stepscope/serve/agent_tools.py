@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.base.known_names import check_name
 from stepscope.query.declare import Parameter, Question
 from stepscope.query.part import filters_of
-from stepscope.questions import every, find
+from stepscope.questions import all_questions, find
 from stepscope.questions import names as question_names
 from stepscope.report.declaration import declaration, table_declaration
 from stepscope.schema.declare import Role
@@ -126,7 +126,7 @@ def _list_questions(_: Recordings, arguments: Arguments) -> dict[str, Any]:
         return {"questions": fitting(told)[0]}
     listed = [
         {"name": one.name, "asks": one.asks} | ({"recordings": one.recordings} if one.recordings != "one" else {})
-        for one in every()
+        for one in all_questions()
     ]
     return {"questions": listed, "more": _a_call("questions", names=["NAME"])}
 
@@ -309,8 +309,8 @@ def _parameters(asked: Sequence[Question]) -> dict[str, Any]:
 
 def tools() -> list[Tool]:
     """Returns all tools, in the order in which they are useful."""
-    of_one = [question for question in every() if question.recordings == "one"]
-    of_several = [question for question in every() if question.recordings != "one"]
+    of_one = [question for question in all_questions() if question.recordings == "one"]
+    of_several = [question for question in all_questions() if question.recordings != "one"]
     listed = "; ".join(f"{question.name}: {question.asks}" for question in of_one)
     all_narrows = {**_RECORDING, **_WHICH, **_WHAT, **_SHORTENS}
     question = _text("which question", enum=[one.name for one in of_one])

@@ -27,7 +27,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from stepscope.base.errors import StepScopeError, UsageError
-from stepscope.questions import every
+from stepscope.questions import all_questions
 from stepscope.report.declaration import page_declaration, table_declaration
 from stepscope.report.page import page, page_policy
 from stepscope.report.page_data import reply
@@ -92,7 +92,7 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
         return await _told_of(request, recordings.for_page)
 
     async def list_questions(request: Request) -> Response:
-        return await _told_of(request, lambda: [page_declaration(one) for one in every()])
+        return await _told_of(request, lambda: [page_declaration(one) for one in all_questions()])
 
     async def tell_state(_: Request) -> Response:
         return JSONResponse(recordings.state())

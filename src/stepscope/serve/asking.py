@@ -15,7 +15,7 @@ from stepscope.base.errors import UsageError
 from stepscope.base.known_names import check_name
 from stepscope.base.units import plural
 from stepscope.query.declare import Parameter, Question
-from stepscope.questions import every, find
+from stepscope.questions import all_questions, find
 from stepscope.report.page_data import Shown, holds
 from stepscope.serve.growing import Growing, Reopen
 from stepscope.timeline.recording import Timeline
@@ -34,10 +34,9 @@ ERRORS = {
 
 _FLAGS = {"true": True, "false": False}
 
-PREPARED = ("summary", "steps", "kernels")
-"""The questions of the overview, the first view of a page."""
 PREPARED_UP_TO = 5_000_000
-"""Recordings with up to this many events are asked these before the page asks: some seconds of one processor."""
+"""Recordings with up to this many events are asked the overview's questions before the page asks: some seconds of one
+processor."""
 
 
 class _Turn:
@@ -77,12 +76,13 @@ class Recordings:
         """Prepares what every page asks first: the contents, the declarations and, where that is fast, the overview's
         answers. They are ready by the time a browser has started and read the page."""
         first = self.for_page()[0]["id"]
-        every()
+        questions = all_questions()
         with self._growing.now() as all_shown, all_shown[first].trace.scope() as scope:
             events = scope.value("SELECT sum(events_kept) FROM source") or 0
         if events <= PREPARED_UP_TO:
-            for name in PREPARED:
-                self.ask(name, [first], [])
+            for question in questions:
+                if question.on_overview:
+                    self.ask(question.name, [first], [])
 
     def state(self) -> dict[str, Any]:
         """How often the recordings were reopened because their files changed, and the error if that failed."""
