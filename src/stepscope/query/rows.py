@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stepscope.query.declare import Column, Question
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+ArrowTable: TypeAlias = "pa.Table"
+Row: TypeAlias = dict[str, Any]
 
 _FEW_ROWS = 4_096
 """Up to this many rows are widened in Python: an Arrow cast loads a module, which takes longer."""

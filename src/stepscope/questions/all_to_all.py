@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepscope.query.declare import RANK, Column, by_form, question
-from stepscope.query.rows import answer_rows, noted
+from stepscope.query.rows import ArrowTable, answer_rows, noted
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.analysis.ranks.exchanges import Exchanges
-    from stepscope.query.scope import Scope
 
 _COLUMNS = (
     Column("group", "text", "name of the process group", shown="varying"),
@@ -56,7 +54,7 @@ _FORMS = {
     fills="How much goes to whom is recorded by torch 2.3 and later beside a collective's arguments. With sizes of "
     "messages alone: stepscope all-to-all SRC --by rank",
 )
-def all_to_all(scope: Scope, by: str = "pair") -> pa.Table:
+def all_to_all(scope: Scope, by: str = "pair") -> ArrowTable:
     """`--by pair` is the volume matrix: for each group what its ranks sent to each other, the largest
     exchanges first. It is known if the recording has the sizes of the parts (`In split size`, which
     torch records with a collective's arguments, or the values of `c10d::alltoall_base_`), unless the recorder cut

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.memory import PLACE
 from stepscope.query.declare import Column, Parameter, question
-from stepscope.query.rows import answer_dicts
+from stepscope.query.rows import ArrowTable, answer_dicts
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.analysis.memory.requested import RequestedMemory
-    from stepscope.query.scope import Scope
 
 _COLUMNS = (
     *PLACE,
@@ -58,7 +56,7 @@ def allocations(
     at_peak: bool = False,
     operator: str | None = None,
     category: str | None = None,
-) -> pa.Table:
+) -> ArrowTable:
     """Each row is an allocation that is alive at some moment of the requested steps or stretch of time, the largest
     first. `memory` explains how its category is found, and what else was allocated: if only a trace was
     recorded, memory from before the recording that is not freed in it has no row.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +11,8 @@ from stepscope.analysis.tree import listed
 from stepscope.formats.consecutive import run_starts
 from stepscope.link.intervals import covered, union
 from stepscope.query.declare import Column, Parameter, by_form, question
-from stepscope.query.rows import noted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable, noted
+from stepscope.query.scope import Scope
 
 _RANGES = """
     SELECT every.rank, every.span, every.thread, least(every.depth, 7) AS depth,
@@ -74,7 +70,7 @@ _FARTHEST = 2**62
     fills="Mark code with torch.profiler.record_function and record with ProfilerActivity.CPU, or with NVTX "
     "ranges and record under nvprof or nsys --trace=nvtx.",
 )
-def named_ranges(scope: Scope, by: str = "name", all: bool = False) -> pa.Table:  # noqa: A002  # the option is --all
+def named_ranges(scope: Scope, by: str = "name", all: bool = False) -> ArrowTable:  # noqa: A002  # the option is --all
     """Ranges that the program or a library named on the host (`record_function`, NVTX ranges of any
     domain, the data loader's and the optimizer's ranges, a framework's), over all requested ranks together. By
     name, those that kept the device busiest come first; a name in two NVTX domains or categories is two
@@ -127,7 +123,7 @@ def named_ranges(scope: Scope, by: str = "name", all: bool = False) -> pa.Table:
     return noted(answer, _OF_AUTOGRAD) if len(answer) and scope.value(_BACKWARD) else answer
 
 
-def _nested(rows: pa.Table, window: tuple[int, int] | None, by: str) -> tuple[Columns, Array, Array]:
+def _nested(rows: ArrowTable, window: tuple[int, int] | None, by: str) -> tuple[Columns, Array, Array]:
     """The ranges, nested; the index of one range of each row of the answer; and the parent of each row, or -1.
 
     Rows of the answer are numbered (`group`), those of paths from the roots down. A range is `outermost` if

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.query.declare import Column, question
 from stepscope.query.durations import STATISTICS, statistics
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable
+from stepscope.query.scope import Scope
 
 
 @question(
@@ -26,7 +21,7 @@ if TYPE_CHECKING:
     about="events",
     fills="Record with nvprof, with nsys --trace=cuda, or with torch.profiler.ProfilerActivity.CUDA.",
 )
-def api_summary(scope: Scope) -> pa.Table:
+def api_summary(scope: Scope) -> ArrowTable:
     """Every call to the runtime and the driver that the recording has, of all requested ranks and threads
     together, the largest summed duration first. It is the part `API calls` of nvprof's summary, and
     `cuda_api_sum` of `nsys stats` (`cudaapisum` until 2022); `share_ratio` is their `Time (%)`, a share of

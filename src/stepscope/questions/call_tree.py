@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +11,8 @@ from stepscope.analysis.host_time import Thread, waiting_text, waiting_threads
 from stepscope.analysis.recording import WORK, Array, rank_batches
 from stepscope.analysis.tree import listed
 from stepscope.query.declare import Column, Parameter, by_form, question
-from stepscope.query.rows import noted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable, noted
+from stepscope.query.scope import Scope
 
 _CALLED = "CASE WHEN role = 'step' THEN '(step)' ELSE name END AS called"
 """Steps have numbered names, and are merged into one node."""
@@ -92,7 +88,7 @@ _CALL, _HOST, _DEVICE = range(3)
     drawing="tree",
     fills="Record the host's side with ProfilerActivity.CPU; with_stack=True adds Python functions.",
 )
-def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> pa.Table:
+def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> ArrowTable:
     """Operators, named ranges, Python functions and runtime calls of all requested ranks and threads, merged
     if their names and those of all their callers are the same.
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.query.declare import Column, Parameter, question
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable
+from stepscope.query.scope import Scope
 
 
 @question(
@@ -37,7 +32,7 @@ if TYPE_CHECKING:
     steps="all",
     drawing="text",
 )
-def checks(scope: Scope, all: bool = False) -> pa.Table:  # noqa: A002  # the option is --all
+def checks(scope: Scope, all: bool = False) -> ArrowTable:  # noqa: A002  # the option is --all
     """Every data-quality check that found something, the severest first, and the events of each file: how many were
     kept, repaired and dropped, and where the damage starts.
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.analysis.attribution import NO_MODULE
 from stepscope.formats.evidence import LAUNCHED_WORK
 from stepscope.query.declare import Column, by_form, question
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
-
+from stepscope.query.rows import ArrowTable
+from stepscope.query.scope import Scope
 
 _COLUMNS = (
     Column("module", "text", "innermost module that the work belongs to"),
@@ -37,7 +31,7 @@ _COLUMNS = (
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",
 )
-def classes(scope: Scope, by: str = "class") -> pa.Table:
+def classes(scope: Scope, by: str = "class") -> ArrowTable:
     """Every kernel, copy and fill belongs to one class, so that classes add up to all device work: GEMM, convolution,
     attention, normalisation, softmax (including its logarithm, forward and backward; that of a fused attention is
     attention), element-wise, reduction (also losses, pooling and scans), communication, copy (also fills, changes of

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.base.grouping import grouped
 from stepscope.query.declare import RANK, Column, by_form, question
-from stepscope.query.rows import answer_dicts, noted
+from stepscope.query.rows import ArrowTable, answer_dicts, noted
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.analysis.ranks.collectives import CollectiveGroup
-    from stepscope.query.scope import Scope
 
 _KEYS = (
     Column("module", "text", "innermost module that it was launched in; of a gradient, none"),
@@ -66,7 +64,7 @@ _FORMS = {
     parameters=(by_form("what a row is: collectives alike in this", *_FORMS),),
     fills="Record a job of several ranks, with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
-def communication(scope: Scope, by: str = "operation") -> pa.Table:
+def communication(scope: Scope, by: str = "operation") -> ArrowTable:
     """Every collective and point-to-point transfer, on all requested ranks: communication kernels (of NCCL and
     similar libraries, of symmetric memory, of a framework's own), and the ranges of libraries that communicate on
     the host (gloo, MPI). Host time in NCCL's calls only enqueues kernels and is not counted.

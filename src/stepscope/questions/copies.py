@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.formats.evidence import DEVICE_WORK
 from stepscope.query.declare import Column, by_form, question
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable
+from stepscope.query.scope import Scope
 
 _BUCKET = """
     CASE
@@ -58,7 +53,7 @@ _KEYS = {"direction": "direction, memory_kind", "size": "direction, memory_kind,
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",
 )
-def copies(scope: Scope, by: str = "direction") -> pa.Table:
+def copies(scope: Scope, by: str = "direction") -> ArrowTable:
     """Copies and fills of all requested ranks together by direction and kind of host memory, the
     longest total first. With `--by size` they are also separated by powers of two of their
     size, because small copies never reach the bandwidth of large ones.

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.query.declare import RANK, SPAN, STEP, Column, by_form, question
-from stepscope.query.rows import noted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable, noted
+from stepscope.query.scope import Scope
 
 _COUNTERS = """
     SELECT name, pid, counter, count(value) AS samples, sum(value) AS total, avg(value) AS mean, min(value) AS min,
@@ -74,7 +68,7 @@ _WINDOW = {"metric": "", "step": "step, start_ns, window_ns, ", "time": "start_n
     "--metrics; samples with nsys profile --gpu-metrics-devices=all, nvprof --system-profiling on, CUPTI PM sampling in "
     "Kineto, or stepscope record where nvidia-ml-py or amdsmi is installed.",
 )
-def counters(scope: Scope, by: str = "counter") -> pa.Table:
+def counters(scope: Scope, by: str = "counter") -> ArrowTable:
     """By default, counters of all requested ranks together, kernels first, each ordered by name.
 
     For a kernel they are what CUPTI's range profiler (`cuda_profiler_range`) or Intel's scope profiler measured while it

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.analysis.dependencies import FILLS, RESTS_ON
 from stepscope.query.declare import Column, by_form, question
-from stepscope.query.rows import answer_dicts, noted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
-
-Row = dict[str, Any]
+from stepscope.query.rows import ArrowTable, Row, answer_dicts, noted
+from stepscope.query.scope import Scope
 
 _OF_STEPS = {
     "host_ns": ("operator", "between operators", "runtime call", "profiler"),
@@ -76,7 +70,7 @@ _NOTHING = {"between operators": "(nothing recorded)", "unexplained": "(nothing 
     ),
     fills=FILLS,
 )  # fmt: skip
-def critical_path(scope: Scope, by: str = "kind") -> pa.Table:
+def critical_path(scope: Scope, by: str = "kind") -> ArrowTable:
     """The path starts at the end of the last step and goes back in time. For each moment it finds what this had to wait
     for, and follows what came last: a kernel waits for its launch, for the work before it on its stream and for events
     of other streams; a launch for what its thread did before; a call that synchronises for the device; a thread for the
@@ -124,7 +118,7 @@ def critical_path(scope: Scope, by: str = "kind") -> pa.Table:
     return noted(answer_dicts(_COLUMNS, rows, _FORMS[by]), note)
 
 
-def _each(paths: Sequence[pa.Table]) -> pa.Table:
+def _each(paths: Sequence[ArrowTable]) -> ArrowTable:
     """The pieces as they are: there may be a million."""
     import pyarrow as pa
 
@@ -133,7 +127,7 @@ def _each(paths: Sequence[pa.Table]) -> pa.Table:
     return pieces.select(list(_FORMS["piece"]))
 
 
-def _rows(pieces: pa.Table, by: str, steps: int) -> list[Row]:
+def _rows(pieces: ArrowTable, by: str, steps: int) -> list[Row]:
     names = _FORMS[by]
     if by == "step":
         return _step_rows(pieces)
@@ -164,7 +158,7 @@ def _rows(pieces: pa.Table, by: str, steps: int) -> list[Row]:
     return sorted(rows, key=lambda row: (-row["path_ns"], *(str(row[name]) for name in keys)))
 
 
-def _step_rows(pieces: pa.Table) -> list[Row]:
+def _step_rows(pieces: ArrowTable) -> list[Row]:
     column_of = {kind: name for name, kinds in _OF_STEPS.items() for kind in kinds}
     by_kind = pieces.group_by(["span", "step", "kind"]).aggregate([("start_ns", "min"), ("dur_ns", "sum")])
     found: dict[tuple[int, int | None], Row] = {}

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.query.declare import DEVICE, RANK, SPAN, STEP, Column, by_form, question
-from stepscope.query.rows import answer_dicts
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable, answer_dicts
+from stepscope.query.scope import Scope
 
 _COLUMNS = (
     RANK,
@@ -43,7 +39,7 @@ _COLUMNS = (
     needs="device",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
-def device_time(scope: Scope, by: str = "device") -> pa.Table:
+def device_time(scope: Scope, by: str = "device") -> ArrowTable:
     """A device's time, divided so that it adds up exactly:
     span = computation + exposed communication + exposed copy + idle.
 

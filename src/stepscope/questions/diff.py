@@ -19,12 +19,10 @@ from stepscope.compare.tree import Tree, read_tree
 from stepscope.compare.tree_rows import diff_trees
 from stepscope.formats.evidence import EVERYTHING
 from stepscope.query.declare import Parameter, question
-from stepscope.query.rows import noted
+from stepscope.query.rows import ArrowTable, noted
 from stepscope.query.sound import sound_recordings
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.query.scope import Recording
 
 _BY_DEFAULT = ("category", "label", "phase", "operator", "kernel")
@@ -72,7 +70,7 @@ ERRORS = {
     gates=True,
     fills="Record both in the same way.",
 )
-def diff(recordings: Sequence[Recording], by: str | None = None) -> pa.Table:
+def diff(recordings: Sequence[Recording], by: str | None = None) -> ArrowTable:
     """Compares two recordings: what got slower or faster, and how certain that is.
 
     The first row is the complete step, the others are its parts, the largest changes first: for traces what a step
@@ -88,7 +86,7 @@ def diff(recordings: Sequence[Recording], by: str | None = None) -> pa.Table:
         return _compared(sound, by, left_out)
 
 
-def _compared(recordings: Sequence[Recording], by: str | None, left_out: str) -> pa.Table:
+def _compared(recordings: Sequence[Recording], by: str | None, left_out: str) -> ArrowTable:
     from stepscope.questions import find
 
     chosen = _chosen(recordings, by)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stepscope.base.grouping import grouped
 from stepscope.base.units import plural
 from stepscope.query.declare import RANK, Column, Parameter, question
-from stepscope.query.rows import answer_dicts, noted
+from stepscope.query.rows import ArrowTable, Row, answer_dicts, noted
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.analysis.trend import Trend
-    from stepscope.query.scope import Scope
-
-Row = dict[str, Any]
 
 _COLUMNS = (
     RANK,
@@ -85,7 +81,7 @@ _NAMES = """
     parameters=(Parameter("of", "text", "what is looked at", "kernel", tuple(_EVENTS)),),
     fills="Record more steps.",
 )
-def drift(scope: Scope, of: str = "kernel") -> pa.Table:
+def drift(scope: Scope, of: str = "kernel") -> ArrowTable:
     """Whether durations change over the recording, as they do if a device lowers its clocks, a cache
     fills or a list grows. Rows with the largest change of time come first. `--name` selects kernels or
     operators.

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.analysis.counted import COUNTED_STEPS
 from stepscope.analysis.recording import WORK
 from stepscope.query.declare import Column, Parameter, by_form, question
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable
+from stepscope.query.scope import Scope
 
 _BINS = 20
 """The most bins; with few events the rule of Rice makes fewer."""
@@ -85,7 +80,7 @@ _HISTOGRAM = f"""
     ),
     fills="Record with torch.profiler.ProfilerActivity.CPU and CUDA (or XPU, ...).",
 )
-def durations(scope: Scope, by: str = "operator", called: str | None = None) -> pa.Table:
+def durations(scope: Scope, by: str = "operator", called: str | None = None) -> ArrowTable:
     """A histogram for each name, of all requested ranks together, the names with the largest summed duration first.
     `kernels` and `operators` have their means; this shows whether the means stand for a single call, or for two kinds
     of calls and a slow first one.

@@ -9,16 +9,12 @@ from stepscope.analysis.operators.attainable import CAUSAL, LIMITS, NO_PEAK, con
 from stepscope.base.units import ratio_text
 from stepscope.formats.evidence import LAUNCHED_WORK
 from stepscope.query.declare import RANK, SPAN, STEP, Column, by_form, question
-from stepscope.query.rows import answer_dicts, noted
+from stepscope.query.rows import ArrowTable, Row, answer_dicts, noted
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.analysis.operators.attainable import Roofs
     from stepscope.analysis.operators.work import DeviceWork, Part
-    from stepscope.query.scope import Scope
-
-Row = dict[str, Any]
 
 _COLUMNS = (
     RANK,
@@ -53,7 +49,7 @@ _COLUMNS = (
     needs="device",
     fills="Record with record_shapes=True: without shapes no work can be counted.",
 )
-def efficiency(scope: Scope, by: str = "step", limits: str = "datasheet", causal: str = "masked") -> pa.Table:
+def efficiency(scope: Scope, by: str = "step", limits: str = "datasheet", causal: str = "masked") -> ArrowTable:
     """**MFU**, model FLOPs utilisation, is the time that all products of matrices (GEMM, convolution, attention) take
     at the device's dense peak of their types, over the elapsed time: a step's duration with all waiting in it, or a
     module's device time. If all products have one type this is the usual definition, their FLOPs per second over the

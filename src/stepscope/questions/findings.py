@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.formats.evidence import EVERYTHING
 from stepscope.query.declare import Column, Parameter, question
-from stepscope.query.rows import answer_dicts
+from stepscope.query.rows import ArrowTable, answer_dicts
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pyarrow as pa
-
     from stepscope.findings.engine import RankedFinding
     from stepscope.findings.facts import Facts
-    from stepscope.query.scope import Scope
 
 _COLUMNS = (
     Column("id", "text", "rule that found it", shown=False),
@@ -77,7 +75,7 @@ _COLUMNS = (
     fills="No rule found anything large enough. Record host and device, steps and shapes "
     "(record_shapes=True), so that all rules can look.",
 )
-def findings(scope: Scope, id: str | None = None) -> pa.Table:  # noqa: A002  # the option is --id
+def findings(scope: Scope, id: str | None = None) -> ArrowTable:  # noqa: A002  # the option is --id
     """What rules find in the recording: each with its number, the rows that show it,
     bounds of what a step could save, what to do about it, and the query that reproduces the number.
     [The rules](../findings.md) lists what each looks for, its thresholds and their sources.

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.analysis.recording import WORK
 from stepscope.formats.evidence import DEVICE_WORK
 from stepscope.query.declare import Column, by_form, question
 from stepscope.query.durations import STATISTICS, statistics
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable
+from stepscope.query.scope import Scope
 
 _KEYS = {"name": "operation, name", "operation": "operation"}
 
@@ -32,7 +27,7 @@ _KEYS = {"name": "operation, name", "operation": "operation"}
     needs="device",
     fills="Record with nvprof, with nsys --trace=cuda, or with torch.profiler.ProfilerActivity.CUDA.",
 )
-def gpu_summary(scope: Scope, by: str = "name") -> pa.Table:
+def gpu_summary(scope: Scope, by: str = "name") -> ArrowTable:
     """Everything that the devices did, of all requested ranks together, the largest summed duration
     first. It is the part `GPU activities` of nvprof's summary, and `cuda_gpu_sum` of `nsys stats`
     (`gpusum` until 2022): their `Time (%)` is `share_ratio`, a share of the time of all rows and never of

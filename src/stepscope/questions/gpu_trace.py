@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.analysis.kernels.traits import BLOCK, GRID
 from stepscope.analysis.recording import WORK
 from stepscope.formats.evidence import DEVICE_WORK
 from stepscope.query.declare import Column, question
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable
+from stepscope.query.scope import Scope
 
 
 @question(
@@ -48,7 +43,7 @@ if TYPE_CHECKING:
     needs="device",
     fills="Record with nvprof, with nsys --trace=cuda, or with torch.profiler.ProfilerActivity.CUDA.",
 )
-def gpu_trace(scope: Scope) -> pa.Table:
+def gpu_trace(scope: Scope) -> ArrowTable:
     """One row for each kernel, copy and fill of all requested ranks, by start. It is the table of
     `nvprof --print-gpu-trace` and `cuda_gpu_trace` of `nsys stats` (`gputrace` until 2022), with the
     operator and the step. A terminal shows the first rows; `--top`, `--sort dur_ns` and the

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
 
 from stepscope.base.grouping import grouped
 from stepscope.findings.host_limits import DEVICE_TIMED, HOST_LIMITS
 from stepscope.query.declare import Column, Parameter, by_form, question
-from stepscope.query.rows import answer_dicts
+from stepscope.query.rows import ArrowTable, Row, answer_dicts
+from stepscope.query.scope import Scope
 from stepscope.query.script import with_script
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
-
-Row = dict[str, Any]
 
 ASPECTS = {
     "run": "elapsed processor processors",
@@ -112,7 +105,7 @@ _ALL = """
     fills="Record it: stepscope record --phases -- train.py; or give a summary of APS (aps-report DIR), a report of "
     "VTune as CSV, or what perf stat wrote.",
 )
-def host_metrics(scope: Scope, by: str = "aspect", metric: str | None = None, subject: str | None = None) -> pa.Table:
+def host_metrics(scope: Scope, by: str = "aspect", metric: str | None = None, subject: str | None = None) -> ArrowTable:
     """The overview of Intel's Application Performance Snapshot, from its text summary, from `perf stat`, and from what
     the recorder measured of its process and those below it: elapsed time, processor time and its share of the
     processors, balance of threads, memory, files, and, if counters were read, instructions per cycle, vectorization and

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,14 +13,8 @@ from stepscope.analysis.tree import listed
 from stepscope.base.units import ratio_text, time_text
 from stepscope.formats.frames import UNKNOWN, Frame
 from stepscope.query.declare import Column, Parameter, by_form, question
-from stepscope.query.rows import answer_dicts, noted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
-
-Row = dict[str, Any]
+from stepscope.query.rows import ArrowTable, Row, answer_dicts, noted
+from stepscope.query.scope import Scope
 
 LEAST_RATIO = 0.001
 _NS, _SAMPLES, _INSTRUCTIONS, _CYCLES = range(len(FIGURES))
@@ -113,7 +106,7 @@ _THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM 
     fills="Sample it: stepscope record --sample -- train.py, or record Python frames with "
     "stepscope record --stack -- train.py.",
 )  # fmt: skip
-def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATIO) -> pa.Table:
+def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATIO) -> ArrowTable:
     """Sampled or traced functions, of all requested ranks and files together, the heaviest first. Samples are
     those of py-spy (raw or speedscope), Linux perf (`perf script`), collapsed stacks, Nsight Systems' CPU samples and
     VTune's reports of functions and of call trees; traced calls are the Python frames of torch.profiler (`with_stack`).

@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.formats.evidence import DEVICE_WORK
 from stepscope.query.declare import DEVICE, RANK, SPAN, Column, Parameter, question
-from stepscope.query.rows import answer_dicts
+from stepscope.query.rows import ArrowTable, Row, answer_dicts
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.analysis.recording import Columns
     from stepscope.analysis.steps.gaps import Gap, Gaps
     from stepscope.link.intervals import Intervals
-    from stepscope.query.scope import Scope
-
-Row = dict[str, Any]
 
 _COLUMNS = (
     RANK,
@@ -59,7 +55,7 @@ _COLUMNS = (
     needs="device",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
-def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> pa.Table:
+def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> ArrowTable:
     """Idle time by cause: of the entire device (rows without a stream), and of each stream.
 
     A gap lies between the latest end of all work so far and the start of what runs next. The

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.analysis.job.inline_events import MEASURED
 from stepscope.analysis.job.throughput import throughput_words
 from stepscope.base.statistics import student_t
 from stepscope.query.declare import SPAN, Column, by_form, question
-from stepscope.query.rows import noted
+from stepscope.query.rows import ArrowTable, noted
+from stepscope.query.scope import Scope
 from stepscope.query.script import script_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
 
 _NONE = (
     "Nothing was measured inline; `stepscope phases` has what was timed of every step. Record it: "
@@ -182,7 +176,7 @@ _OVER_RANKS = """
     drawing="measured",
     fills="Record it: `stepscope record --inline -- train.py`",
 )
-def inline(scope: Scope, by: str = "rank") -> pa.Table:
+def inline(scope: Scope, by: str = "rank") -> ArrowTable:
     """Each row is an event (label, occurrence, device, stream) of a rank, in the order of execution,
     after one row for the complete iteration. With `--by label`, a row is a label over all ranks: the
     average of their means, and the largest, for which the other ranks wait.

@@ -7,18 +7,13 @@ found at import by the data-quality checks, which are listed here first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.analysis.recording import every_step
 from stepscope.query.declare import Column, question
-from stepscope.query.rows import answer_rows
+from stepscope.query.rows import ArrowTable, answer_rows
 from stepscope.query.scope import Scope
 from stepscope.questions import affected, find
 from stepscope.schema.declare import Role, SchemaColumn
 from stepscope.schema.tables import TABLES
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _PARENT = """
 host_event AS child JOIN host_event AS parent
@@ -270,7 +265,7 @@ _COLUMNS = (
 
 
 @question("check", "Can the tables be trusted?", _COLUMNS, rests_on=(), about="recording", drawing="text")
-def invariants(scope: Scope) -> pa.Table:
+def invariants(scope: Scope) -> ArrowTable:
     """Each row is a check: first those of the recording's quality, then the invariants of the tables.
 
     A violated invariant is an error in StepScope, not in the recording.
@@ -298,7 +293,7 @@ def invariants(scope: Scope) -> pa.Table:
     return answer_rows(_COLUMNS, rows)
 
 
-def _sums_broken(rows: pa.Table, total: str, parts: tuple[str, ...]) -> int:
+def _sums_broken(rows: ArrowTable, total: str, parts: tuple[str, ...]) -> int:
     """Counts rows whose parts do not add up to their total; a part that was not measured counts as 0."""
     return sum(
         row[total] != sum(row[part] or 0 for part in parts)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.query.declare import DEVICE, RANK, SPAN, STEP, Column, by_form, question
-from stepscope.query.rows import answer_rows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable, answer_rows
+from stepscope.query.scope import Scope
 
 _COLUMNS = (
     RANK,
@@ -39,7 +35,7 @@ IDLE = "idle"
     needs="device",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
-def kernel_types(scope: Scope, by: str = "all") -> pa.Table:
+def kernel_types(scope: Scope, by: str = "all") -> ArrowTable:
     """The examined time by the types of work that ran in each moment: one of computation,
     communication and copy alone, several of them at once, or none (idle). The rows of a device add up exactly to its
     time, which is the one that `device-time` examines, and rows with computation to its

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.analysis.attribution import HOST_CALLS, LABELLED_WORK
 from stepscope.analysis.kernels.traits import BLOCK, ELIGIBLE, GRID, KERNELS, TRAITS
 from stepscope.base.units import count_text, time_text
 from stepscope.formats.evidence import DEVICE_WORK, LAUNCHED_WORK
 from stepscope.query.declare import Column, Parameter, by_form, question
 from stepscope.query.durations import STATISTICS, statistics
-from stepscope.query.rows import noted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable, noted
+from stepscope.query.scope import Scope
 
 _CAPTURED_REGIONS = """
     WITH RECURSIVE inside AS (
@@ -231,7 +225,7 @@ def _weighted(column: str) -> str:
     fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",
     on_overview=True,
 )
-def kernels(scope: Scope, by: str = "name", below_ns: int = SHORT_NS, bins: int = 10) -> pa.Table:
+def kernels(scope: Scope, by: str = "name", below_ns: int = SHORT_NS, bins: int = 10) -> ArrowTable:
     """Kernels of all requested ranks together, those with the largest summed duration first. Copies
     and fills are not kernels: see `copies`.
 
@@ -299,7 +293,7 @@ def kernels(scope: Scope, by: str = "name", below_ns: int = SHORT_NS, bins: int 
     )
 
 
-def _short(scope: Scope, select: str, params: dict[str, int]) -> pa.Table:
+def _short(scope: Scope, select: str, params: dict[str, int]) -> ArrowTable:
     duration, recorded = "dur_ns", ""
     if scope.part.window is not None:
         uncut = f"SELECT rank, id, dur_ns AS recorded_ns FROM {scope.every('device_event')}"

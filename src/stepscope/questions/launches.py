@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.query.declare import DEVICE, RANK, SPAN, STEP, Column, Parameter, by_form, question
-from stepscope.query.rows import answer_dicts, noted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable, answer_dicts, noted
+from stepscope.query.scope import Scope
 
 _OF_LAUNCHES = (
     RANK,
@@ -140,7 +134,7 @@ _OF_KERNELS = ("kernels", "kernel_ns", "kernel_mean_ns", "kernel_median_ns", "un
     needs="device",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
-def launches(scope: Scope, by: str = "kernel", limit: int = 1_024) -> pa.Table:
+def launches(scope: Scope, by: str = "kernel", limit: int = 1_024) -> ArrowTable:
     """The phases of a kernel's launch, as Nsight Systems defines them (`cuda_kern_exec_sum`):
 
     * **A** (API): the launch call on the host, from its start to its end.
@@ -216,7 +210,7 @@ def _source_of(column: str) -> str:
     return f"calls.{column}"
 
 
-def _queue(scope: Scope, by: str, limit: int) -> pa.Table:
+def _queue(scope: Scope, by: str, limit: int) -> ArrowTable:
     from stepscope.analysis.counted import left_out_of_means
     from stepscope.analysis.steps.queue import queue_rows
 

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 from stepscope.analysis.memory import PLACE
 from stepscope.base.units import bytes_text
 from stepscope.query.declare import Column, Parameter, by_form, question
-from stepscope.query.rows import answer_dicts, noted
+from stepscope.query.rows import ArrowTable, answer_dicts, noted
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.analysis.memory.replay import Memory
     from stepscope.analysis.memory.requested import RequestedMemory
-    from stepscope.query.scope import Scope
 
 _PLACE = tuple(column.name for column in PLACE)
 _FORMS = ("device", "category", "operator", "module", "stack", "step", "pool", "oom")
@@ -121,7 +119,7 @@ _NONE = "Record with --memory or --snapshot, or with profile_memory=True."
     ),
     fills=_NONE,
 )
-def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> pa.Table:
+def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> ArrowTable:
     """Memory of each device, and of the host if allocations of it were recorded: from a memory snapshot
     of torch, or from the memory events of a trace. `memory-curve` has all moments, `allocations` each
     allocation.

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.memory import PLACE
 from stepscope.query.declare import Column, Parameter, question
-from stepscope.query.rows import answer_dicts, noted
+from stepscope.query.rows import ArrowTable, answer_dicts, noted
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.analysis.memory.requested import RequestedMemory
-    from stepscope.query.scope import Scope
 
 _PARTS = {
     "parameters_bytes": "parameters",
@@ -45,7 +43,7 @@ _COLUMNS = (
     parameters=(Parameter("points", "int", "rows of a device at most; 0 for a row an event", default=400),),
     fills="Record with --memory or --snapshot, or with profile_memory=True.",
 )
-def memory_curve(scope: Scope, points: int = 400) -> pa.Table:
+def memory_curve(scope: Scope, points: int = 400) -> ArrowTable:
     """Each row is a moment of a device: the memory in use from then on, what the allocator held, and the categories
     (`memory` explains how they are found). The parts add up to `allocated_bytes`.
 

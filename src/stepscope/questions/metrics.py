@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stepscope.formats.evidence import DEVICE_WORK
 from stepscope.query.declare import Column, by_form, question
-from stepscope.query.rows import answer_dicts, noted
+from stepscope.query.rows import ArrowTable, Row, answer_dicts, noted
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.analysis.kernels.measured import Joined, MeasuredKernel
-    from stepscope.query.scope import Scope
-
-Row = dict[str, Any]
 
 FILLS = (
     "Measure them: stepscope launch --tool ncu, or nvprof --metrics, and give that file together with the "
@@ -78,7 +74,7 @@ _KINDS = (
     ),
     fills=FILLS,
 )  # fmt: skip
-def metrics(scope: Scope, by: str = "kernel") -> pa.Table:
+def metrics(scope: Scope, by: str = "kernel") -> ArrowTable:
     """Counters of kernels that Nsight Compute, nvprof or CUPTI's range profiler measured, by name, grid and
     block, those with the most time first: a metric far from its peak matters as much as its kernel takes
     time. `counters` lists every counter under the tool's own name.

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 from stepscope.base.grouping import grouped
 from stepscope.formats.evidence import DEVICE_WORK
 from stepscope.query.declare import Column, question
-from stepscope.query.rows import answer_rows, noted
+from stepscope.query.rows import ArrowTable, answer_rows, noted
 from stepscope.query.sound import sound_recordings
 from stepscope.questions.metrics import FILLS
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.analysis.kernels.measured import MeasuredKernel
     from stepscope.query.scope import Recording
 
@@ -42,7 +40,7 @@ _COLUMNS = (
     recordings="two",
     fills=FILLS,
 )
-def metrics_diff(recordings: Sequence[Recording]) -> pa.Table:
+def metrics_diff(recordings: Sequence[Recording]) -> ArrowTable:
     """The values of `metrics --by metric` for each kernel, before and after: for a kernel before and after a change of
     its code, for one device and another, for Nsight Compute and nvprof. Kernels with the most time come
     first, and within a kernel the metrics that changed most.
@@ -57,7 +55,7 @@ def metrics_diff(recordings: Sequence[Recording]) -> pa.Table:
         return _compared(sound, left_out)
 
 
-def _compared(recordings: Sequence[Recording], left_out: str) -> pa.Table:
+def _compared(recordings: Sequence[Recording], left_out: str) -> ArrowTable:
     before, after = (_by_key(recording) for recording in recordings)
     pairs = list(_paired(before, after))
     pairs.sort(key=lambda pair: -max(one.device_ns or 0 for side in pair for one in side))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,12 +10,8 @@ from stepscope.analysis.attribution import NO_MODULE
 from stepscope.analysis.recording import WORK, Array
 from stepscope.analysis.tree import parents_first
 from stepscope.query.declare import Column, Parameter, question
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
-
+from stepscope.query.rows import ArrowTable
+from stepscope.query.scope import Scope
 
 _IN_FORWARD = "direction IS NULL OR direction NOT IN ('backward', 'optimizer')"
 """Without gradients no direction is known: all work of a module is then forward."""
@@ -114,7 +110,7 @@ _TREE = f"""
     drawing="tree",
     fills="Record with stepscope record, or with torch.profiler.profile(with_stack=True, with_modules=True).",
 )
-def modules(scope: Scope, depth: int | None = None) -> pa.Table:
+def modules(scope: Scope, depth: int | None = None) -> ArrowTable:
     """The model as a tree, parents before their parts; modules of one path on all requested ranks
     are one row. `--depth` hides deeper modules, whose time stays in the totals above them.
 
@@ -177,7 +173,7 @@ def modules(scope: Scope, depth: int | None = None) -> pa.Table:
     return pa.table(columns)
 
 
-def _parents(tree: pa.Table) -> list[int]:
+def _parents(tree: ArrowTable) -> list[int]:
     """Row of each row's parent, -1 at a root. Only a row nearer to the root is a parent, so
     that no row is above itself.
     """
@@ -187,7 +183,7 @@ def _parents(tree: pa.Table) -> list[int]:
     return [parent if parent >= 0 and depths[parent] < depths[row] else -1 for row, parent in enumerate(parents)]
 
 
-def _columns(tree: pa.Table, own: Array, total: Array, device_ns: int | None) -> dict[str, list[Any]]:
+def _columns(tree: ArrowTable, own: Array, total: Array, device_ns: int | None) -> dict[str, list[Any]]:
     """The answer's columns, one value for each row of the tree. If no device work has a module, the
     modules' device times were not measured.
     """

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from stepscope.analysis.operators.attainable import LIMITS
 from stepscope.base.grouping import grouped
 from stepscope.costs import known_devices
 from stepscope.costs.primitive import DTYPES, primitive_flops
 from stepscope.query.declare import Column, Parameter, by_form, question
-from stepscope.query.rows import answer_dicts
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
-
-Row = dict[str, Any]
+from stepscope.query.rows import ArrowTable, Row, answer_dicts
+from stepscope.query.scope import Scope
 
 _KEYS = {
     "primitive": ("primitive", "propagation"),
@@ -74,7 +66,7 @@ _ROWS = """
     ),
     fills="Record it: stepscope launch --tool onednn -- python train.py (ONEDNN_VERBOSE=1).",
 )  # fmt: skip
-def onednn(scope: Scope, by: str = "primitive", limits: str = "datasheet", processor: str | None = None) -> pa.Table:
+def onednn(scope: Scope, by: str = "primitive", limits: str = "datasheet", processor: str | None = None) -> ArrowTable:
     """Contents of the verbose log of oneDNN, DNNL or MKL-DNN, of all requested ranks and files together, the longest
     first. Times are the library's own, of each execution; `total_ns` is their plain sum. With `ONEDNN_VERBOSE=2` the
     log also has creations (`creations`, `created_ns`), which are not part of it.

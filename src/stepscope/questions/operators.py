@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from stepscope.analysis.attribution import HOST_CALLS, LABELLED_WORK, REPLAYED_CALLS
 from stepscope.analysis.kernels.traits import TRAITS
 from stepscope.analysis.operators.recursion import inner_calls
 from stepscope.query.declare import Column, by_form, question
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable
+from stepscope.query.scope import Scope
 
 _CALLS = "kind = 'operator'"
 _TYPES = {
@@ -140,7 +137,7 @@ _FORMS = {
     ),
     fills="Record with torch.profiler.ProfilerActivity.CPU (and record_shapes=True, with_stack=True).",
 )
-def operators(scope: Scope, by: str = "name") -> pa.Table:
+def operators(scope: Scope, by: str = "name") -> ArrowTable:
     """Operators (`cpu_op` events: `aten::mm`, autograd nodes, custom ops) of all requested ranks
     together, those with the most device self time first, or the most host self time if no
     device was recorded.

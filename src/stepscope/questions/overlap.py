@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.query.declare import DEVICE, RANK, SPAN, STEP, Column, by_form, question
-from stepscope.query.rows import answer_dicts, answer_rows, noted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable, answer_dicts, answer_rows, noted
+from stepscope.query.scope import Scope
 
 _OF_TIME = (
     RANK,
@@ -61,7 +57,7 @@ _COLUMNS = (*_OF_TIME, *_OF_KERNELS)
     needs="device",
     fills="Record a job of several ranks with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
-def overlap(scope: Scope, by: str = "device") -> pa.Table:
+def overlap(scope: Scope, by: str = "device") -> ArrowTable:
     """Communication is *hidden* while the device computes: hidden and exposed time add up
     to that of communication, and these are the communication, exposed communication and computation of
     `device-time`. `overlap_ratio` is what Holistic Trace Analysis calls communication-computation overlap;
@@ -109,7 +105,7 @@ def overlap(scope: Scope, by: str = "device") -> pa.Table:
     return answer_dicts(_COLUMNS, rows, names)
 
 
-def _kernels(scope: Scope) -> pa.Table:
+def _kernels(scope: Scope) -> ArrowTable:
     from stepscope.compare.slowed import FEWEST, slowed
 
     found = slowed(scope)

@@ -8,13 +8,11 @@ from stepscope.analysis.job.phase_times import EACH_STEP, IN_WINDOWS, OTHER_STEP
 from stepscope.analysis.job.throughput import throughput_words
 from stepscope.base.units import ratio_text, time_text
 from stepscope.query.declare import SPAN, Column, by_form, question
-from stepscope.query.rows import answer_rows, noted
+from stepscope.query.rows import ArrowTable, answer_rows, noted
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.findings.engine import RankedFinding
-    from stepscope.query.scope import Scope
 
 _COLUMNS = (
     Column("kind", "text", "what holds the run back"),
@@ -74,7 +72,7 @@ _MUCH_OF_A_STEP = 0.05
     steps="all",
     fills="Record with `stepscope record --phases -- train.py`, or stepscope.inline.start() in the script.",
 )
-def phases(scope: Scope, by: str = "phase") -> pa.Table:
+def phases(scope: Scope, by: str = "phase") -> ArrowTable:
     """Each row is a phase on a rank, after one row for the complete step with its peak memory and the verdict on the
     run. Each moment of the host belongs to one phase, the innermost that is open, or to the residual, so that their
     means add up to that of the step. Below them the answer says what holds the run back, over all ranks.
@@ -124,7 +122,7 @@ def _found(scope: Scope) -> list[RankedFinding]:
     return found if found and found[0].limits else []
 
 
-def _phases(scope: Scope, found: list[RankedFinding]) -> pa.Table:
+def _phases(scope: Scope, found: list[RankedFinding]) -> ArrowTable:
     verdict = found[0].finding if found else None
     return scope.sql(
         f"""
@@ -151,7 +149,7 @@ def _phases(scope: Scope, found: list[RankedFinding]) -> pa.Table:
 _OF_VERDICT = ("kind", "rank", "ranks", "phase", "late_ns", "share_ratio", "evidence", "next_step")
 
 
-def _findings(found: list[RankedFinding]) -> pa.Table:
+def _findings(found: list[RankedFinding]) -> ArrowTable:
     return answer_rows(
         _COLUMNS,
         [

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from stepscope.analysis.kernels.traits import KERNELS
 from stepscope.formats.vocabulary import is_program_frame
 from stepscope.query.declare import Column, question
+from stepscope.query.rows import ArrowTable
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.operators.prof_origin import Origins
     from stepscope.analysis.recording import Array
     from stepscope.costs import Row
-    from stepscope.query.scope import Scope
 
 _COLUMNS = (
     Column("rank", "int", "rank of the process", shown=False),
@@ -82,7 +83,7 @@ _ENDS = re.compile(r"[<(]")
         "nvprof with PyProf and torch.autograd.profiler.emit_nvtx()."
     ),
 )
-def prof(scope: Scope) -> pa.Table:
+def prof(scope: Scope) -> ArrowTable:
     """The table of NVIDIA's PyProf, from traces of torch.profiler as well as from nvprof databases
     that PyProf annotated: one row for each kernel, in order of start, without copies and fills. Choose and
     order columns with `-c`, set the width with `-w`; `--csv` and `--spaces` are for other programs.
@@ -116,7 +117,7 @@ def prof(scope: Scope) -> pa.Table:
     return whole.append_column("idx", numbers)
 
 
-def _of_rank(scope: Scope, rank: int, kept: WorkInPart | None) -> pa.Table:
+def _of_rank(scope: Scope, rank: int, kept: WorkInPart | None) -> ArrowTable:
     import numpy as np
     import pyarrow as pa
 

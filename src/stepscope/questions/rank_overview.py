@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Any
 from stepscope.base.grouping import grouped
 from stepscope.formats.evidence import Evidence
 from stepscope.query.declare import RANK, SPAN, STEP, Column, Parameter, question
-from stepscope.query.rows import answer_dicts, answer_rows, noted
+from stepscope.query.rows import ArrowTable, Row, answer_dicts, answer_rows, noted
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.analysis.ranks.pipeline import Pipelines
     from stepscope.analysis.ranks.rank_times import Differs, RankSteps
-    from stepscope.query.scope import Scope
-
-Row = dict[str, Any]
 
 _OF_STEPS = (
     RANK,
@@ -112,7 +108,7 @@ _NO_PIPELINE = (
     drawing="map",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on every rank.",
 )
-def rank_overview(scope: Scope, measure: str | None = None) -> pa.Table:
+def rank_overview(scope: Scope, measure: str | None = None) -> ArrowTable:
     """Each row is a rank, over its steps that count in means (see `steps`), or over those chosen with
     `--step`. Without marked steps, the recording is one step, and its parts are over the time from the first device
     work to the last (`span_ns`).
@@ -155,7 +151,7 @@ def rank_overview(scope: Scope, measure: str | None = None) -> pa.Table:
     return _ranks(scope, damaged) if measure is None else _steps(scope, measure, damaged)
 
 
-def _steps(scope: Scope, measure: str, damaged: Collection[int]) -> pa.Table:
+def _steps(scope: Scope, measure: str, damaged: Collection[int]) -> ArrowTable:
     import numpy as np
 
     from stepscope.analysis.ranks.rank_times import PARTS, rank_steps
@@ -177,7 +173,7 @@ def _steps(scope: Scope, measure: str, damaged: Collection[int]) -> pa.Table:
     return answer if measure in ("waiting", "bubble") else noted(answer, "", rests_on=_DEVICE_EVIDENCE)
 
 
-def _ranks(scope: Scope, damaged: Collection[int]) -> pa.Table:
+def _ranks(scope: Scope, damaged: Collection[int]) -> ArrowTable:
     import numpy as np
 
     from stepscope.analysis.counted import left_out_of_means

@@ -9,16 +9,14 @@ from stepscope.analysis.operators.attainable import CAUSAL, LIMITS, NO_PEAK, con
 from stepscope.analysis.operators.totals import over, totals
 from stepscope.formats.evidence import LAUNCHED_WORK
 from stepscope.query.declare import Column, Parameter, by_form, question
-from stepscope.query.rows import answer_dicts, noted
+from stepscope.query.rows import ArrowTable, answer_dicts, noted
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.analysis.operators.attainable import Roofs
     from stepscope.analysis.operators.totals import Totals
     from stepscope.analysis.operators.work import DeviceWork, Part
     from stepscope.costs import Conventions
-    from stepscope.query.scope import Scope
 
 ABOVE = "above 100 % of the peak: these limits are not this device's, or the work is counted wrong"
 CACHED = "faster than the memory: part of it came from a cache"
@@ -121,7 +119,7 @@ MORE_BYTES, FEWER_BYTES = 1.5, 0.67
 )
 def roofline(
     scope: Scope, by: str = "operator", limits: str = "datasheet", causal: str = "masked", measured: bool = False
-) -> pa.Table:
+) -> ArrowTable:
     """Operations and bytes of each call come from its name and its recorded inputs, by the formulas
     of `stepscope.costs`; nothing is guessed, and counters are used only with `--measured`. Conventions: a
     multiply-add is 2 operations; causal attention counts the pairs that the mask allows
@@ -209,7 +207,7 @@ def roofline(
     )
 
 
-def _by_priority(scope: Scope, asked: Conventions, limits: str) -> pa.Table:
+def _by_priority(scope: Scope, asked: Conventions, limits: str) -> ArrowTable:
     from stepscope.analysis.kernels.measured import joined_note
     from stepscope.analysis.operators.priority import priority_rows
     from stepscope.analysis.operators.work import device_work_of

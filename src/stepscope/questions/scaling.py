@@ -17,12 +17,10 @@ from stepscope.compare.runs import BELOW, MODES, Run, as_event, compare, run_of
 from stepscope.compare.sides import phase_means
 from stepscope.query.ask import ask_within
 from stepscope.query.declare import Column, Parameter, question
-from stepscope.query.rows import answer_dicts, noted
+from stepscope.query.rows import ArrowTable, answer_dicts, noted
 from stepscope.query.sound import sound_recordings
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.query.scope import Recording, Scope
 
 _COLUMNS = (
@@ -104,7 +102,7 @@ _WORDS = {"label": "inline measurements", "phase": "phases", "class": "traced st
 )
 def scaling(
     runs: Sequence[Recording], mode: str | None = None, below: float = BELOW, by: str | None = None
-) -> pa.Table:
+) -> ArrowTable:
     """Compares runs of a job on different numbers of processes: one recording per size.
 
     For each label: the average and the largest of the ranks' means, weak- and strong-scaling efficiency against the run
@@ -146,7 +144,7 @@ def scaling(
 
 def _compared(
     runs: Sequence[Recording], sizes: Sequence[int], mode: str | None, below: float, by: str | None, left_out: str
-) -> pa.Table:
+) -> ArrowTable:
     kind = _kind(runs, by)
     read = [run_of(run.name, ranks, rows) for run, ranks, rows in zip(runs, sizes, _rows(runs, kind), strict=True)]
     batches = {

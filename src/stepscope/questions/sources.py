@@ -5,15 +5,10 @@ Each row is a file. A sum over `kernels` does not show what was lost during impo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.base.path_names import file_of
 from stepscope.query.declare import Column, question
-from stepscope.query.rows import noted
+from stepscope.query.rows import ArrowTable, noted
 from stepscope.query.scope import Scope
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _ROWS = """
 SELECT
@@ -66,7 +61,7 @@ ORDER BY source.rank, source.span, source.path
     about="recording",
     steps="all",
 )
-def sources(scope: Scope) -> pa.Table:
+def sources(scope: Scope) -> ArrowTable:
     """Each row is a file; a member of an archive counts as a file. Files that were left out come last, with the reason:
     a file that is not a recording, is empty, unreadable, or a copy of another one. They belong to no rank, and are not
     listed if ranks are chosen.
@@ -89,7 +84,7 @@ def sources(scope: Scope) -> pa.Table:
     if not skipped or scope.ranks != scope.store.ranks:
         return rows
     left_out = [{"path": path, "left_out": reason} for path, reason in skipped]
-    rows = pa.concat_tables([rows, pa.Table.from_pylist(left_out, schema=rows.schema)])
+    rows = pa.concat_tables([rows, ArrowTable.from_pylist(left_out, schema=rows.schema)])
     count = len({file_of(path) for path, _ in skipped})
     files = "file was" if count == 1 else "files were"
     return noted(rows, f"{count} {files} left out; `--sort left_out` lists such files first.")

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stepscope.query.declare import RANK, SPAN, STEP, Column, by_form, question
-from stepscope.query.rows import answer_dicts, noted
+from stepscope.query.rows import ArrowTable, Row, answer_dicts, noted
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.analysis.steps.breakdown import Breakdown
-    from stepscope.query.scope import Scope
-
-Row = dict[str, Any]
 
 _OF_PHASES = "The parts of a step are of traces; `stepscope phases SRC --by step` has what was measured of these steps."
 
@@ -72,7 +68,7 @@ _COLUMNS = (
     fills="Call profiler.step() once per iteration to have steps marked.",
     on_overview=True,
 )
-def steps(scope: Scope, by: str = "step") -> pa.Table:
+def steps(scope: Scope, by: str = "step") -> ArrowTable:
     """Every moment of a step is assigned to one activity, so that the parts add up to its wall time exactly.
 
     If several run at once, the first of this list takes the moment:

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stepscope.query.declare import STEP, Column, by_form, question
-from stepscope.query.rows import answer_dicts, noted
+from stepscope.query.rows import ArrowTable, answer_dicts, noted
+from stepscope.query.scope import Scope
 from stepscope.query.script import script_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.analysis.ranks.skew import RankSkew
-    from stepscope.query.scope import Scope
 
 _OF_CAUSES = (
     ("input_ns", "it waited longer for its DataLoader"),
@@ -86,7 +84,7 @@ their rank's charge."""
     parameters=(by_form("a row a rank; a rank and step; a rank and cause; or a collective", *_FORMS),),
     fills="Record every rank of the job: `stepscope record --trace -- train.py`.",
 )  # fmt: skip
-def stragglers(scope: Scope, by: str = "rank") -> pa.Table:
+def stragglers(scope: Scope, by: str = "rank") -> ArrowTable:
     """Each row is a rank; the one that costs the others most comes first. The question uses collectives that were
     matched over ranks and whose last rank is known (`collective.last_rank`): a difference below the uncertainty of the
     clocks counts for nobody. Steps that are left out of means are left out.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stepscope.base.chosen_numbers import numbers_text
 from stepscope.base.path_names import file_of
@@ -12,17 +12,13 @@ from stepscope.base.units import bytes_text, count_text, plural, time_text
 from stepscope.formats.evidence import EVERYTHING, OF_NO_RANK
 from stepscope.formats.vocabulary import unknown_model
 from stepscope.query.declare import Column, question
-from stepscope.query.rows import answer_dicts
+from stepscope.query.rows import ArrowTable, Row, answer_dicts
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.analysis.overview import Times
     from stepscope.findings.engine import RankedFinding
     from stepscope.findings.facts import Facts
-    from stepscope.query.scope import Scope
-
-Row = dict[str, Any]
 
 TOP = 10
 """How many operators, kernels and modules are listed."""
@@ -57,7 +53,7 @@ _COLUMNS = (
     drawing="overview",
     on_overview=True,
 )
-def summary(scope: Scope) -> pa.Table:
+def summary(scope: Scope) -> ArrowTable:
     """The first page: a verdict with its evidence and what to look at next, then what was recorded,
     step times, the step breakdown, the use of the device, and the operators, kernels and modules that
     take most.

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.formats.evidence import DEVICE_WORK
 from stepscope.query.declare import DEVICE, RANK, Column, question
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable
+from stepscope.query.scope import Scope
 
 
 @question(
@@ -39,7 +34,7 @@ if TYPE_CHECKING:
     fills="torch.profiler records synchronisations with experimental_config="
     "torch.profiler._ExperimentalConfig(enable_cuda_sync_events=True).",
 )
-def synchronizations(scope: Scope) -> pa.Table:
+def synchronizations(scope: Scope) -> ArrowTable:
     """Synchronisations as CUPTI records them, those with the largest summed duration of a rank first.
 
     * **Stream Wait Event** (stream for event): work on `stream` waits for the event that was recorded on

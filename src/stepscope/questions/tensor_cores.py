@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from stepscope.base.units import ratio_text
 from stepscope.formats.evidence import LAUNCHED_WORK
 from stepscope.query.declare import DEVICE, RANK, Column, by_form, question
-from stepscope.query.rows import answer_dicts, noted
+from stepscope.query.rows import ArrowTable, answer_dicts, noted
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import pyarrow as pa
-
     from stepscope.analysis.operators.work import DeviceWork, Variant
     from stepscope.costs import Hardware, TensorCoreUse
-    from stepscope.query.scope import Scope
 
 _GENERATIONS = ("Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell")
 HELPERS = "helper kernels that multiply nothing (layout, reduction of parts)"
@@ -64,7 +62,7 @@ _FORMS = {
     needs="device",
     fills="Record with torch.profiler.ProfilerActivity.CPU and CUDA, and record_shapes=True.",
 )
-def tensor_cores(scope: Scope, by: str = "device") -> pa.Table:
+def tensor_cores(scope: Scope, by: str = "device") -> ArrowTable:
     """A kernel is *eligible* if it was launched by an operator whose work tensor cores could do
     (products of matrices, convolutions, attention, recurrent cells), or uses them. It *uses* them
     if its name shows it, by the conventions of its library, from Volta to Blackwell, and AMD's

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stepscope.query.declare import Column, by_form, question
-from stepscope.query.rows import answer_dicts, noted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable, answer_dicts, noted
+from stepscope.query.scope import Scope
 
 _COLUMNS = (
     Column("name", "text", "what was counted: samples, tokens, or a name that the script chose"),
@@ -37,7 +31,7 @@ _COLUMNS = (
     fills="Record with stepscope record; a script that has no DataLoader, or counts something else, "
     'calls stepscope.value("tokens", n) in each iteration.',
 )
-def throughput(scope: Scope, by: str = "run") -> pa.Table:
+def throughput(scope: Scope, by: str = "run") -> ArrowTable:
     """Each row is a number that the job reported for its iterations, over all ranks; with `--by rank`, on each.
 
     The recorder counts `samples`: the first dimension that all tensors of the DataLoader's batch

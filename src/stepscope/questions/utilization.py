@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepscope.query.declare import DEVICE, RANK, SPAN, STEP, Column, by_form, question
-from stepscope.query.rows import answer_rows, noted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from stepscope.query.scope import Scope
+from stepscope.query.rows import ArrowTable, answer_rows, noted
+from stepscope.query.scope import Scope
 
 _COLUMNS = (
     RANK,
@@ -51,7 +47,7 @@ _COLUMNS = (
     needs="device",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
-def utilization(scope: Scope, by: str = "device") -> pa.Table:
+def utilization(scope: Scope, by: str = "device") -> ArrowTable:
     """GPU utilisation, and two estimates of how full the device was.
 
     * **GPU utilisation** is the share of the window in which at least one kernel ran: the union of

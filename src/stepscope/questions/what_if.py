@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 from stepscope.analysis.dependencies import FILLS, RESTS_ON
 from stepscope.base.errors import UsageError
 from stepscope.query.declare import Column, Parameter, question
-from stepscope.query.rows import answer_rows, noted
+from stepscope.query.rows import ArrowTable, answer_rows, noted
+from stepscope.query.scope import Scope
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from stepscope.analysis.dependencies.change import Change, WhatIf
-    from stepscope.query.scope import Scope
 
 _COLUMNS = (
     Column("span", "int", "which of the ranks' recordings, from 0", shown="varying"),
@@ -70,7 +68,7 @@ ERRORS = {
     ),
     fills=FILLS,
 )  # fmt: skip
-def what_if(scope: Scope, faster: str = "", without: str = "") -> pa.Table:
+def what_if(scope: Scope, faster: str = "", without: str = "") -> ArrowTable:
     """The recorded steps are run again with other durations: the dependencies stay (see `critical-path`), and each
     moment comes as early as its dependencies allow. Without any change that gives the recorded times exactly. A
     gain is not the changed part's share of the step: what it hid becomes visible, and changes do not add up, so the
