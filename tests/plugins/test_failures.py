@@ -13,7 +13,7 @@ from stepscope.questions import OURS, all_questions, find, names
 
 QUESTION = """
 import pyarrow as pa
-from stepscope.query.declare import Column, question
+from stepscope.plugin import Column, question
 
 @question({name!r}, "What?", (Column("n", "int", "a number"),), rests_on=())
 def asked(scope):
@@ -40,8 +40,7 @@ def of(name: str = "odd", body: str = "return pa.table({'n': [1]})") -> str:
         (of("Two words"), "ValueError: 'Two words' is not a name for a question: write it like"),
         ("def asked(", "SyntaxError: "),
         (
-            "from stepscope.query.declare import question\n"
-            "asked = question('odd', 'What?', ('n',), rests_on=())(print)",
+            "from stepscope.plugin import question\nasked = question('odd', 'What?', ('n',), rests_on=())(print)",
             "TypeError: odd: 'n' is no Column of a known type",
         ),
         (of().replace("rests_on=()", "rests_on=('luck',)"), "ValueError: odd rests on luck, which is"),
@@ -115,14 +114,13 @@ def test_a_failing_package_changes_no_exit_code(broken, spawn, kineto):
 
 
 FORMAT = """
-from stepscope.formats.registry import Format
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.plugin import READER_TABLES, FileFacts, Format, RankTables, ReadReport
 import pyarrow as pa
 
 ROW = dict(category="kernel", kind="computation", name="k", device=0, stream=7, start_ns=0, dur_ns=1)
 
 def rows(**changes):
-    return pa.Table.from_pylist([ROW | changes], schema=READ["device_event"])
+    return pa.Table.from_pylist([ROW | changes], schema=READER_TABLES["device_event"])
 
 def read(member, options):
     {read}
@@ -130,7 +128,7 @@ def read(member, options):
 def sniff(head):
     {sniff}
 
-FORMAT = Format("odd", "odd files", sniff, lambda member: Facts(), read)
+FORMAT = Format("odd", "odd files", sniff, lambda member: FileFacts(), read)
 """
 
 
@@ -139,25 +137,25 @@ FORMAT = Format("odd", "odd files", sniff, lambda member: Facts(), read)
     [
         ("return 1 / 0", "ZeroDivisionError: division by zero"),
         ("return 7", "TypeError: it gives a int, not a RankTables"),
-        ("return RankTables(Facts(), ReadReport(), kernels=None)", "TypeError: readers fill no table kernels"),
+        ("return RankTables(FileFacts(), ReadReport(), kernels=None)", "TypeError: readers fill no table kernels"),
         (
-            "return RankTables(Facts(), ReadReport(), device_event=rows().select(['name', 'kind']))",
+            "return RankTables(FileFacts(), ReadReport(), device_event=rows().select(['name', 'kind']))",
             "ValueError: table device_event lacks category, ",
         ),
         (
-            "return RankTables(Facts(), ReadReport(), device_event=rows(start_ns=None))",
+            "return RankTables(FileFacts(), ReadReport(), device_event=rows(start_ns=None))",
             "ValueError: device_event.start_ns is NULL in 1 rows",
         ),
         (
-            "return RankTables(Facts(), ReadReport(), device_event=rows(dur_ns=-1))",
+            "return RankTables(FileFacts(), ReadReport(), device_event=rows(dur_ns=-1))",
             "ValueError: device_event.dur_ns is -1, beyond 0 to ",
         ),
         (
-            "return RankTables(Facts(), ReadReport(), device_event=rows(start_ns=1 << 62))",
+            "return RankTables(FileFacts(), ReadReport(), device_event=rows(start_ns=1 << 62))",
             f"ValueError: device_event.start_ns is {1 << 62}, beyond ",
         ),
         (
-            "return RankTables(Facts(), ReadReport(), device_event=rows(collective_id=3))",
+            "return RankTables(FileFacts(), ReadReport(), device_event=rows(collective_id=3))",
             "ValueError: device_event.collective_id is 3, beyond 0 to -1 rows of collective_args",
         ),
     ],
@@ -182,7 +180,7 @@ def test_a_format_that_cannot_look_at_a_file_is_left_out(broken, kineto, tmp_pat
 
 
 MODEL = """
-from stepscope.costs.work import Model, Work
+from stepscope.plugin import Model, Work
 
 def count(call, conventions):
     {body}
@@ -220,7 +218,7 @@ def test_a_model_cannot_replace_ours(broken, capsys):
 
 
 RULE = """
-from stepscope.findings.declare import Finding, rule
+from stepscope.plugin import Finding, rule
 
 @rule({id!r}, "Nothing.")
 def odd(facts):
@@ -268,7 +266,7 @@ def test_a_rule_on_evidence_that_no_check_knows_is_left_out(broken, capsys):
 
 def test_a_device_file_that_is_wrong_is_left_out(broken, capsys):
     broken(
-        "from stepscope.costs.hardware import parse_hardware\nDEVICES = parse_hardware('[[device]]\\nname = 3')",
+        "from stepscope.plugin import parse_hardware\nDEVICES = parse_hardware('[[device]]\\nname = 3')",
         devices="DEVICES",
     )
     assert known_devices().find("Some New Device") is None

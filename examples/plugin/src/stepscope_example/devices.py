@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from importlib import resources
 
-from stepscope.costs.hardware import parse_hardware
+from stepscope.plugin import parse_hardware
 
 DEVICES = parse_hardware((resources.files(__package__) / "devices.toml").read_text("utf-8"))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.costs.call import Call
-from stepscope.costs.work import Conventions, Model, Work
+from stepscope.plugin import Call, Conventions, Model, Work
 
 
 def fused_op(call: Call, _: Conventions) -> Work | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.findings.declare import Finding, Threshold, rule
-from stepscope.findings.facts import Facts
+from stepscope.plugin import Facts, Finding, Threshold, rule
 
 SHARE = Threshold("share of the kernels' summed duration", 0.75, "ratio", "ours: less is no single kernel's doing")
 HEAVIEST = """

@@ -17,10 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from stepscope.formats.container import Member
-from stepscope.formats.options import ReadOptions
-from stepscope.formats.registry import Format
-from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
+from stepscope.plugin import READER_TABLES, FileFacts, Format, Member, RankTables, ReadOptions, ReadReport
 
 MAGIC = b"# klog of "
 LONGEST = 1 << 60
@@ -32,8 +29,8 @@ def sniff(head: bytes) -> bool:
     return head.startswith(MAGIC)
 
 
-def peek(_: Member) -> Facts | None:
-    return Facts(tool="klog")
+def peek(_: Member) -> FileFacts | None:
+    return FileFacts(tool="klog")
 
 
 def read(member: Member, _: ReadOptions) -> RankTables:
@@ -50,7 +47,7 @@ def read(member: Member, _: ReadOptions) -> RankTables:
         (work if row["kind"] == "computation" else host).append(row)
     report.kept = len(host) + len(work)
     return RankTables(
-        Facts(tool="klog"),
+        FileFacts(tool="klog"),
         report,
         host_event=_table("host_event", host, thread=0),
         device_event=_table("device_event", work, device=0),
@@ -92,7 +89,7 @@ def _rows(text: io.StringIO, report: ReadReport) -> Iterator[Row]:
 
 def _table(name: str, rows: list[Row], **same: Any) -> pa.Table:
     """A table with the columns of the schema: what a row lacks is NULL, what it has besides is left out."""
-    return pa.Table.from_pylist([same | row for row in rows], schema=READ[name])
+    return pa.Table.from_pylist([same | row for row in rows], schema=READER_TABLES[name])
 
 
 FORMAT = Format(name="klog", title="kernel log (.klog)", sniff=sniff, peek=peek, read=read)

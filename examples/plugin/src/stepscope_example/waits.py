@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from stepscope.query.declare import Column, Parameter, question
-from stepscope.query.scope import Scope
+from stepscope.plugin import Column, Parameter, Scope, question
 
 
 @question(
@@ -19,6 +18,7 @@ from stepscope.query.scope import Scope
         Column("mean_wait_ns", "float", "mean time from launch to start", unit="ns"),
         Column("largest_wait_ns", "int", "longest time from launch to start", unit="ns"),
     ),
+    group="operators and kernels",
     rests_on=("launches", "device-times", "clocks"),
     parameters=(Parameter("at_least_ns", "int", "count only what waited so long (ns)", default=0),),
     needs="device",
