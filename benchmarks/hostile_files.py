@@ -365,7 +365,7 @@ INLINE: dict[str, Any] = {
     "timeline": {"device_0": {"stream_0": [{"label": "forward", "occurrence": 0, "samples": [[1, 5, 2], [2, 6, 3]]}]}},
 }  # fmt: skip
 PHASES: dict[str, Any] = {
-    "format": "stepscope.phases", "rank": 0, "steps": 12, "counted_steps": 10, "step": {"mean_ns": 9e6, "largest_ns": 10**7},
+    "format": "stepscope.phases", "rank": 0, "steps": 12, "counted_steps": 10, "step": {"mean_ns": 9e6, "max_ns": 10**7},
     "phases": {"forward": {"mean_ns": 4e6}, "backward": {"mean_ns": 5e6}}, "step_columns": ["step", "time_ns", "forward_ns", "backward_ns"],
     "step_samples": [[n, 9, 4, 5] for n in range(10)],
 }  # fmt: skip

@@ -69,7 +69,7 @@ def write_store(directory: Path, events: int) -> Path:
     work = {name: np.concatenate(parts) for name, parts in device.items()}
     tables = {
         "rank": pa.Table.from_pylist([{"resolution_ns": 1, "rank_rule": "single"}]),
-        "source": pa.Table.from_pylist([SOURCE | {"events_kept": count + device_rows * STREAMS}]),
+        "source": pa.Table.from_pylist([SOURCE | {"events_read": count + device_rows * STREAMS}]),
         "thread": pa.Table.from_pylist(
             [{"thread": n, "pid": "1", "tid": str(n + 1), "kind": "thread"} for n in range(THREADS)]
         ),

@@ -8,7 +8,7 @@ def of(*ranks):
 
 
 def sources(*events):
-    return {"source": [{"rank": rank, "events_kept": kept} for rank, kept in enumerate(events)]}
+    return {"source": [{"rank": rank, "events_read": kept} for rank, kept in enumerate(events)]}
 
 
 def test_small_ranks_are_read_many_at_a_time(make_scope):

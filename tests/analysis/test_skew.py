@@ -20,13 +20,13 @@ def _lateness(rows: dict[str, Any]) -> RankSkew:
 
 def test_a_wait_is_not_lost_where_the_next_collective_starts_before_its_recorded_end() -> None:
     costs = []
-    for late_ns in (0, 50_000):
+    for skew_ns in (0, 50_000):
         job = Meetings(_END)
         job.meet({0: 10, 1: 40}, 41)
         job.meet({0: 41, 1: 71}, 72, launch_ns=41 * MS)
         first = job.tables["collective"][0]
-        first["end_ns"] += late_ns
-        job.tables["device_event"][first["id"]]["dur_ns"] += late_ns
+        first["end_ns"] += skew_ns
+        job.tables["device_event"][first["id"]]["dur_ns"] += skew_ns
         costs.append(_lateness(job.rows()).cost_ns.tolist())
     assert costs == [[30 * MS, 30 * MS]] * 2
 

@@ -37,7 +37,7 @@ def job(
 
 def found(times: dict[int, RankTimes]) -> tuple[tuple[int, ...], str, float] | None:
     late = find_straggler(times)
-    return None if late is None else (late.ranks, late.phase, late.late_ns)
+    return None if late is None else (late.ranks, late.phase, late.skew_ns)
 
 
 @pytest.mark.parametrize("phase", [*BEFORE, *AFTER])
@@ -51,7 +51,7 @@ def test_whoever_waits_least_in_the_all_reduce_is_late_wherever_it_loses_its_tim
     late = find_straggler(job(ranks, {1: (phase, 200)}, timed=True))
     assert late == Straggler(
         ranks=(1,),
-        late_ns=200,
+        skew_ns=200,
         share_ratio=pytest.approx(200 / (sum(USUAL.values()) + BACKWARD + 200)),
         phase=phase,
         phase_ns=None if phase == "backward" else 200,
@@ -147,14 +147,14 @@ def test_there_is_nothing_to_compare(times: dict[int, RankTimes]) -> None:
     ranks=st.integers(2, 9),
     data=st.data(),
     phase=st.sampled_from([*BEFORE, *AFTER, "backward"]),
-    late_ns=st.floats(20, 10_000),
+    skew_ns=st.floats(20, 10_000),
     timed=st.booleans(),
 )
 def test_only_the_late_rank_is_ever_named(
-    ranks: int, data: st.DataObject, phase: str, late_ns: float, timed: bool
+    ranks: int, data: st.DataObject, phase: str, skew_ns: float, timed: bool
 ) -> None:
     rank = data.draw(st.integers(0, ranks - 1))
-    late = find_straggler(job(ranks, {rank: (phase, late_ns)}, timed=timed))
+    late = find_straggler(job(ranks, {rank: (phase, skew_ns)}, timed=timed))
     if timed:
         assert late is not None
     assert late is None or (late.ranks, late.phase) == ((rank,), phase)

@@ -215,7 +215,7 @@ def test_a_store_cannot_be_read_anew(tmp_path):
 
 
 def test_strict_refuses_a_store_of_damaged_files(tmp_path):
-    sound = directory_of(tmp_path / "sound", path="a.json", events_kept=5)
+    sound = directory_of(tmp_path / "sound", path="a.json", events_read=5)
     damaged = directory_of(tmp_path / "damaged", path="b.json", events_repaired=1)
     stepscope.open(sound, strict=True).close()
     with pytest.raises(DamagedSourceError, match=r"b\.json"):

@@ -39,7 +39,7 @@ def training(ranks: int = 1) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "source": [
-            {"rank": rank, "path": f"/home/ann/runs/rank{rank}.json", "events_kept": 24}
+            {"rank": rank, "path": f"/home/ann/runs/rank{rank}.json", "events_read": 24}
             for rank in range(ranks)
         ],
         "rank": [{"rank": rank, "world_size": ranks, "host": "gpu-node7"} for rank in range(ranks)],

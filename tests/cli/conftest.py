@@ -20,7 +20,7 @@ from stepscope.store.literal import complete_rows
 from stepscope.store.manifest import write_store_file
 
 ROWS = {
-    "source": [{"rank": 0, "path": "a.json", "events_kept": 4}, {"rank": 1, "path": "b.json"}],
+    "source": [{"rank": 0, "path": "a.json", "events_read": 4}, {"rank": 1, "path": "b.json"}],
     "step": [
         {"rank": rank, "step": step, "start_ns": 100 * step, "end_ns": 100 * step + 100}
         for rank in (0, 1)

@@ -11,11 +11,11 @@ from stepscope.questions import all_questions, find
 
 
 def test_words_by_default(run, store):
-    ran = run("sources", store, "--columns", "path,rank,events_kept")
+    ran = run("sources", store, "--columns", "path,rank,events_read")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == (
         "Which files were read, how many events were kept, repaired or dropped, and which files were left\nout?\n"
-        "path    rank  events_kept\n"
+        "path    rank  events_read\n"
         "a.json     0            4\n"
         "b.json     1            0\n"
     )

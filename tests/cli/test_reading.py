@@ -40,7 +40,7 @@ def test_import_says_what_became_of_each_file(run, traces, tmp_path):
     told, picture, copy = csv.DictReader(ran.out.splitlines())
     assert told["path"].endswith("trace.json")
     assert (told["rank"], told["rank_rule"]) == ("0", "single")
-    assert (told["events_kept"], told["events_repaired"], told["events_dropped"]) == ("3", "0", "0")
+    assert (told["events_read"], told["events_repaired"], told["events_dropped"]) == ("3", "0", "0")
     assert not told["left_out"]
     assert copy["left_out"] == f"a copy of {told['path']}"
     assert (picture["left_out"], picture["rank"]) == ("not a recording (picture)", "")

@@ -14,7 +14,7 @@ from stepscope.report.summary_text import summary_lines
 def job(events: int) -> dict[str, Any]:
     made = Job(steps=3, device=V100).kernel("volta_sgemm_128x64_nn", 600_000, operator="aten::mm")
     made.event("enumerate(DataLoader)#_Iter.__next__", 600_000, 400_000, role="dataloader")
-    made.more["source"] = [{"events_kept": events}]
+    made.more["source"] = [{"events_read": events}]
     return made.rows()
 
 

@@ -41,7 +41,7 @@ def test_the_rank_that_the_others_wait_for_is_named_with_time_phase_and_evidence
     table, kinds = _ask(answer, ranks, phase_step=steps)
     assert kinds == [("straggling-rank", 2, 1)]
     (row,) = table.rows()
-    assert (row["phase"], row["late_ns"], row["share_ratio"]) == ("forward", 20 * MS, 0.2)
+    assert (row["phase"], row["skew_ns"], row["share_ratio"]) == ("forward", 20 * MS, 0.2)
     assert row["evidence"] == (
         "Straggling rank: rank 2 needs 20.00 ms more per step than the others before they meet, "
         "20.00 ms of it in forward, and their steps are as long: they wait for it, in 50.0 % of the "
@@ -123,7 +123,7 @@ def test_spans_of_a_rank_count_by_their_steps(answer):
     ]
     table, kinds = _ask(answer, [*first, *second])
     assert kinds == [("straggling-rank", 0, 1)]
-    assert table.rows()[0]["late_ns"] == pytest.approx(18 * MS)
+    assert table.rows()[0]["skew_ns"] == pytest.approx(18 * MS)
 
 
 @pytest.mark.parametrize(

@@ -99,15 +99,15 @@ def names(facts: Facts) -> list[str]:
         ({"dataloader": 0.33, "cpu_exec": 0.04}, ["input-bound"]),
         ({"dataloader": 0.05}, ["device-bound"]),
         ({"dataloader": 0.06}, ["device-bound", "input-bound"]),
-        ({"dataloader": 0.15, "memcpy": 0.1}, ["device-bound", "input-bound", "copy-bound"]),
-        ({"dataloader": 0.16, "memcpy": 0.1}, ["input-bound", "copy-bound"]),
-        ({"communication": 0.11, "memcpy": 0.06}, ["device-bound", "communication-bound", "copy-bound"]),
+        ({"dataloader": 0.15, "copy": 0.1}, ["device-bound", "input-bound", "copy-bound"]),
+        ({"dataloader": 0.16, "copy": 0.1}, ["input-bound", "copy-bound"]),
+        ({"communication": 0.11, "copy": 0.06}, ["device-bound", "communication-bound", "copy-bound"]),
         # Kernels fill less than half of the step: the largest loss leads although it is no larger.
         (
-            {"dataloader": 0.15, "communication": 0.14, "memcpy": 0.13, "other": 0.15},
+            {"dataloader": 0.15, "communication": 0.14, "copy": 0.13, "other": 0.15},
             ["input-bound", "host-bound", "communication-bound", "copy-bound"],
         ),
-        ({"communication": 0.10, "memcpy": 0.05, "other": 0.05}, ["device-bound"]),
+        ({"communication": 0.10, "copy": 0.05, "other": 0.05}, ["device-bound"]),
         ({"cpu_exec": 0.1, "runtime": 0.1, "other": 0.1}, ["host-bound"]),
         ({"cpu_exec": 0.5, "dataloader": 0.3}, ["host-bound", "input-bound"]),
     ],
@@ -160,7 +160,7 @@ def test_idle_time_without_a_known_cause_is_not_blamed_on_the_host() -> None:
     assert (first.rule.id, first.finding.share) == ("idle", 0.2)
 
 
-DEVICE = ("kernel", "memcpy", "memset")
+DEVICE = ("kernel", "copy", "memset")
 HOST = ("runtime", "dataloader", "cpu_exec")
 
 

@@ -90,7 +90,7 @@ def test_the_report_of_a_real_run(shared_traces):
             module, source = (None if one == "[Unknown]" else one for one in named)
             expected[row["Function"], module, source] += round(float(row["CPU Time"]) * 1e9)
     with stepscope.open(file) as trace:
-        found = trace.ask("hotspots", least_ratio=0.0).rows()
+        found = trace.ask("hotspots", min_ratio=0.0).rows()
         metric = trace.sql("SELECT value FROM host_metric WHERE subject = 'max' AND metric = 'Loads'")
     times = {(row["function"], row["library"], row["file"]): row["self_ns"] for row in found}
     assert times == expected

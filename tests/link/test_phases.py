@@ -30,7 +30,7 @@ def test_means_are_over_the_steps(recording):
     assert list(rows) == ["step", "forward", "residual"]
     forward = rows["forward"]
     assert (forward["steps"], forward["mean_ns"], forward["median_ns"]) == (3, 30.0, 20.0)
-    assert (forward["largest_ns"], rows["step"]["mean_ns"]) == (60, 100.0)
+    assert (forward["max_ns"], rows["step"]["mean_ns"]) == (60, 100.0)
     assert rows["residual"]["mean_ns"] == 70.0
     assert forward["device_mean_ns"] is None
 

@@ -300,7 +300,7 @@ def test_without_any_mark_what_recurs_is_a_step(recording):
     ]
     assert linked.column("step", "rule") == ["recurring operators"] * 4
     assert linked.column("step", "name") == ["aten::embedding"] * 4
-    assert linked.column("step", "alike_ratio") == [1.0] * 4
+    assert linked.column("step", "similarity") == [1.0] * 4
 
 
 @pytest.mark.parametrize("repeats", [1, 2])
@@ -309,7 +309,7 @@ def test_fewer_than_three_repeats_are_no_steps_and_neither_are_their_layers(reco
         decode(recording, 1000 * step, layers=12)
     linked = recording.link()
     assert linked.column("step", "rule") == ["whole recording"]
-    assert linked.column("step", "alike_ratio") == [None]
+    assert linked.column("step", "similarity") == [None]
 
 
 def test_layers_within_steps_are_no_steps_though_ranges_name_them(recording):
@@ -386,7 +386,7 @@ def test_last_repeat_that_holds_less_than_each_other_was_cut_off(recording, miss
             recording.operator("aten::add", end + 4 * place, end + 4 * place + 3)
     linked = recording.link()
     assert linked.column("step", "complete") == [True, True, True, not missing]
-    assert linked.column("step", "alike_ratio")[-1] > 0.99
+    assert linked.column("step", "similarity")[-1] > 0.99
 
 
 def test_last_repeat_that_was_cut_off_is_marked(recording):
@@ -414,7 +414,7 @@ def test_first_repeat_may_do_more_once(recording):
         decode(recording, 100 * step)
     linked = recording.link()
     assert [row[3] for row in steps(linked)] == [0, 200, 300, 400, 500]
-    assert linked.column("step", "alike_ratio")[0] < 0.5
+    assert linked.column("step", "similarity")[0] < 0.5
 
 
 def test_marks_are_preferred_to_what_recurs(recording):
@@ -456,17 +456,17 @@ def test_first_step_is_slow_above_one_and_a_half_of_the_others_median(recording,
     recording.annotation("ProfilerStep#1", 0, first)
     for number, start in ((2, 100), (3, 200), (4, 300)):
         recording.annotation(f"ProfilerStep#{number}", start, start + 50)
-    assert recording.link().column("step", "slow_first") == [slow, False, False, False]
+    assert recording.link().column("step", "is_warmup") == [slow, False, False, False]
 
 
 def test_first_step_that_a_later_one_exceeds_is_not_the_slow_one(recording):
     recording.annotation("ProfilerStep#1", 0, 90)
     for number, start, dur in ((2, 100, 50), (3, 200, 95), (4, 300, 50)):
         recording.annotation(f"ProfilerStep#{number}", start, start + dur)
-    assert recording.link().column("step", "slow_first") == [False] * 4
+    assert recording.link().column("step", "is_warmup") == [False] * 4
 
 
 def test_two_steps_tell_of_no_slow_first_one(recording):
     recording.annotation("ProfilerStep#1", 0, 90)
     recording.annotation("ProfilerStep#2", 100, 110)
-    assert recording.link().column("step", "slow_first") == [False, False]
+    assert recording.link().column("step", "is_warmup") == [False, False]

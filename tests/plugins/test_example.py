@@ -61,7 +61,7 @@ def trace(example, use):
 
 def test_a_question_has_a_method_and_a_place_in_sql(trace):
     assert trace.waits().rows() == [WAITS]
-    assert trace.waits(at_least_ns=100_000, columns=["events"]).rows() == [{"events": 1}]
+    assert trace.waits(saved_low_ns=100_000, columns=["events"]).rows() == [{"events": 1}]
     assert trace.ask("waits").rows() == [WAITS]
     assert trace.sql("SELECT largest_wait_ns FROM answer.waits").rows() == [{"largest_wait_ns": 560_000}]
     assert "waits" in dir(trace)
@@ -100,7 +100,7 @@ def test_a_format_is_read_with_its_damage_counted(example, use, tmp_path):
     damaged.write_text(SAMPLE.read_text() + "kernel,gemm,7,soon,5,3,,\nkernel,gemm,7,1,-5,3,,\nghost,g,7,1,5,3,,\n")
     with stepscope.open(damaged, cache=False) as trace:
         (source,) = trace.sources().rows()
-        assert (source["format"], source["events_kept"], source["events_dropped"]) == ("klog", 7, 3)
+        assert (source["format"], source["events_read"], source["events_dropped"]) == ("klog", 7, 3)
     with pytest.raises(stepscope.StepScopeError, match=r"damaged \(unreadable, wrong_type\)"):
         stepscope.open(damaged, cache=False, strict=True)
 

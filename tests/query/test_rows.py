@@ -16,7 +16,7 @@ ASKED = find("sources")
 
 
 def told(path, events):
-    return pa.table({"events_kept": events, "path": pa.array(path, pa.string())})
+    return pa.table({"events_read": events, "path": pa.array(path, pa.string())})
 
 
 @pytest.mark.parametrize("few", [0, 100])
@@ -26,8 +26,8 @@ def test_numbers_are_made_wide_and_columns_put_in_order(monkeypatch, few, kind):
     numbers = [7, None, 300]
     made = [None if n is None else Decimal(n) if pa.types.is_decimal(kind) else n for n in numbers]
     answer = as_declared(ASKED, told(["a", None, "c"], pa.array(made, kind)))
-    assert answer.schema.field("events_kept").type == pa.int64()
-    assert answer.to_pydict() == {"path": ["a", None, "c"], "events_kept": numbers}
+    assert answer.schema.field("events_read").type == pa.int64()
+    assert answer.to_pydict() == {"path": ["a", None, "c"], "events_read": numbers}
 
 
 @pytest.mark.parametrize("few", [0, 100])

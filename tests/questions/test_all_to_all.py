@@ -72,7 +72,7 @@ def test_exchanges_that_are_uneven_come_first(diff: Any) -> None:
         "all-to-all",
         rows,
         """
-        group,ranks,total_bytes,most_over_mean,most_on_rank
+        group,ranks,total_bytes,max_over_mean,max_rank
         ep,2,240,1.5,5
         ep,2,400,1.0,
         """,

@@ -35,7 +35,7 @@ def test_each_allocation_has_its_lifetime_and_what_made_it(diff):
         "allocations",
         ROWS,
         """
-        bytes,made_ns,released_ns,lifetime_ns,category,operator,made_step,released_step,stack
+        bytes,alloc_ns,free_ns,lifetime_ns,category,operator,alloc_step,free_step,stack
         60,20,60,40,activations,aten::add,7,8,
         40,10,30,20,temporaries,aten::mm,7,7,net.py(3): forward
         30,,40,,unknown,,,8,

@@ -100,9 +100,9 @@ def test_rows_that_are_no_thread_are_no_calls(diff):
 
 
 def test_of_many_rows_those_with_most_time_are_listed_and_a_note_says_so(answer):
-    table = answer("call-tree", RECORDED, most=3)
+    table = answer("call-tree", RECORDED, max_nodes=3)
     assert table["name"] == ["(step)", "main", "mm"]
-    assert table.note == "The 3 of 6 rows with most time; --most lists more."
+    assert table.note == "The 3 of 6 rows with most time; --max-nodes lists more."
     assert answer("call-tree", RECORDED).note == ""
 
 

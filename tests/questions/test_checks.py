@@ -12,7 +12,7 @@ CHECKS = [
 def test_severe_checks_come_first_and_passed_ones_are_left_out(diff):
     diff(
         "checks",
-        {"data_check": CHECKS, "source": [{"events_kept": 5}]},
+        {"data_check": CHECKS, "source": [{"events_read": 5}]},
         f"""
         severity,check,rank,span,count,explanation,affects
         error,truncated,0,0,7,100% wrong,all
@@ -30,8 +30,8 @@ def test_all_lists_what_is_in_order_too(diff):
         {
             "data_check": CHECKS[1:2],
             "source": [
-                {"rank": 0, "path": "rank 0.json", "events_kept": 5},
-                {"rank": 1, "path": "it's <b>\n.json", "events_kept": 6},
+                {"rank": 0, "path": "rank 0.json", "events_read": 5},
+                {"rank": 1, "path": "it's <b>\n.json", "events_read": 6},
             ],
         },
         """
@@ -51,23 +51,23 @@ def test_a_damaged_file_says_what_became_of_its_events(diff):
         "checks",
         {
             "source": [
-                {"path": "good.json", "events_kept": 10, "damage": "{}", "unknown_categories": "{}"},
+                {"path": "good.json", "events_read": 10, "damage": "{}", "unknown_categories": "{}"},
                 {
                     "path": "cut.json",
                     "span": 1,
-                    "events_kept": 9,
+                    "events_read": 9,
                     "events_repaired": 2,
                     "events_dropped": 1,
                     "truncated": True,
                     "damage": '{"cut_off": 1}',
                     "damage_offset": 512,
                 },
-                {"path": "new.json", "events_kept": 4, "unknown_categories": '{"gpu_tea": 3}'},
-                {"path": "mended.json", "events_kept": 4, "events_repaired": 4},
+                {"path": "new.json", "events_read": 4, "unknown_categories": '{"gpu_tea": 3}'},
+                {"path": "mended.json", "events_read": 4, "events_repaired": 4},
             ]
         },
         """
-        severity,check,span,count,explanation,events_kept,events_repaired,events_dropped,damage_offset
+        severity,check,span,count,explanation,events_read,events_repaired,events_dropped,damage_offset
         warning,source,1,3,"cut.json: 9 events kept, 2 of them repaired, 1 dropped; the file ends before its JSON does; damage {""cut_off"": 1} from byte 512",9,2,1,512
         note,source,0,4,"mended.json: 4 events kept, 4 of them repaired",4,4,0,
         note,source,0,0,"new.json: 4 events kept; unknown categories {""gpu_tea"": 3}",4,0,0,

@@ -132,7 +132,7 @@ def test_what_a_library_does_on_its_own_thread_is_for_what_asked_it(diff: Any) -
         "communication",
         rows,
         """
-        operation,parallelism,told_by,calls,total_ns
+        operation,parallelism,source,calls,total_ns
         all_reduce,data,gradients,1,30
         all_reduce,,,1,10
         """,
@@ -159,7 +159,7 @@ def test_parallelism_is_told_by_description_by_hooks_of_gradients_and_by_modules
             module=[{"module_id": 4, "name": "out", "class": "RowParallelLinear"}],
         ),
         """
-        parallelism,told_by,calls,total_ns
+        parallelism,source,calls,total_ns
         tensor,description,1,40
         data,gradients,1,30
         tensor,module class,1,20
@@ -187,7 +187,7 @@ def test_what_fsdp_gathers_is_told_by_the_module_it_was_launched_in(diff: Any) -
             module=[{"module_id": 1, "name": "layers.0"}, {"module_id": 2, "name": "layers.1"}],
         ),
         """
-        module,operation,parallelism,told_by,calls,total_ns
+        module,operation,parallelism,source,calls,total_ns
         layers.0,all_gather,data,FSDP,2,60
         layers.1,all_gather,,,1,10
         """,
@@ -266,7 +266,7 @@ def test_of_a_simulated_job_waits_bandwidths_reach_and_parallelism_are_its_own(t
     job.write(tmp_path / "traces")
     with Store.open(import_source(tmp_path / "traces", tmp_path / "store")) as store:
         rows = {row["parallelism"]: row for row in ask(communication, store).rows()}
-    assert {kind: (row["reach"], row["group_size"], row["told_by"]) for kind, row in rows.items()} == {
+    assert {kind: (row["extent"], row["group_size"], row["source"]) for kind, row in rows.items()} == {
         "tensor": ("intra_node", 2, "description"),
         "data": ("inter_node", 2, "description"),
     }

@@ -57,7 +57,7 @@ def test_kinds_add_up_and_name_what_is_largest(diff: Any) -> None:
         "critical-path",
         ONE_STREAM,
         """
-        kind,class,pieces,path_ns,step_ns,largest,largest_part_ns
+        kind,class,pieces,path_ns,step_ns,max_part,max_part_ns
         computation,GEMM,1,100000,100000.0,gemm,100000
         computation,element-wise,1,69000,69000.0,relu_kernel,69000
         operator,,1,20000,20000.0,aten::mm,20000
@@ -92,7 +92,7 @@ def test_what_a_loader_does_within_the_loop_is_input(diff: Any) -> None:
         "step": [{"step": 0, "end_ns": 80_000, "host_end_ns": 80_000}],
     }
     expected = """
-        kind,path_ns,largest
+        kind,path_ns,max_part
         input wait,50000,aten::stack
         operator,20000,aten::mm
         between operators,10000,(nothing recorded)

@@ -101,7 +101,7 @@ def test_a_step_that_stands_for_many_counts_as_many_and_is_still_one_measurement
     errors = []
 
     def run(timed):
-        rows = [{"step": at, "phase": "step", "dur_ns": ns, "stands_for": of} for at, (ns, of) in enumerate(timed, 1)]
+        rows = [{"step": at, "phase": "step", "dur_ns": ns, "weight": of} for at, (ns, of) in enumerate(timed, 1)]
         each = [ns for ns, of in timed for _ in range(of)]
         mean = {"phase": "step", "steps": len(each), "mean_ns": sum(each) / len(each)}
         off = sum((of * (ns - sum(each) / len(each))) ** 2 for ns, of in timed)

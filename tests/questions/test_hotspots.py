@@ -145,7 +145,7 @@ def test_small_parts_are_left_out_of_trees_and_lists(diff: Any) -> None:
         step,3,10
         gemm,6,6
         """
-    diff("hotspots", SAMPLES, expected, by="top-down", least_ratio=0.2)
+    diff("hotspots", SAMPLES, expected, by="top-down", min_ratio=0.2)
 
 
 def test_clocks_are_never_added_and_time_is_missing_where_one_row_has_none(diff: Any) -> None:

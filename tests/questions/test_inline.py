@@ -266,7 +266,7 @@ def test_a_trace_without_measurements_says_how_to_get_them(answer):
 def test_statistics_are_those_of_the_recorder(measured):
     """Two implementations, one in SQL and one in the recorded job, of the same definitions; and each counts as often as
     the iterations that it stands for."""
-    rows = [{**FC, "dur_ns": ns, "start_offset_ns": 2 * ns, "stands_for": of} for ns, of in measured]
+    rows = [{**FC, "dur_ns": ns, "start_offset_ns": 2 * ns, "weight": of} for ns, of in measured]
     with Store.from_rows({"inline_timing": rows}) as store:
         (row,) = ask(find("inline"), store).rows()
     expected = describe(*zip(*measured, strict=True))

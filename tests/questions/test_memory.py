@@ -66,7 +66,7 @@ def test_the_peak_and_the_moments_around_it(diff):
         "memory",
         RECORDING,
         """
-        device,at_ns,peak_bytes,allocations,reserved_bytes,free_bytes,start_bytes,end_bytes,made_bytes
+        device,at_ns,peak_bytes,allocations,reserved_bytes,free_bytes,start_bytes,end_bytes,alloc_bytes
         0,20,200,3,1000,800,100,130,100
         """,
     )
@@ -168,7 +168,7 @@ def test_a_training_by_category_and_step(opened):
     assert [(row["step"], row["peak_bytes"], row["growth_bytes"]) for row in steps] == [
         (0, 41_000, None), (1, 46_000, 0), (2, 46_000, 0),
     ]  # fmt: skip
-    assert [row["kept_bytes"] for row in steps] == [20_000, 0, 0]
+    assert [row["retained_bytes"] for row in steps] == [20_000, 0, 0]
 
 
 def test_memory_that_a_step_keeps_is_its_growth(opened):
@@ -183,7 +183,7 @@ def test_pools_say_what_is_free_and_what_rounding_takes(opened):
     played.take(4096, 100)
     (row,) = opened(played).memory(by="pool").rows()
     assert (row["reserved_bytes"], row["allocated_bytes"], row["free_bytes"]) == (8192, 1536, 6656)
-    assert (row["largest_free_bytes"], row["rounding_bytes"]) == (3584, 736)
+    assert (row["max_free_block_bytes"], row["rounding_bytes"]) == (3584, 736)
 
 
 def test_an_out_of_memory_says_what_was_free_then(opened):
@@ -200,7 +200,7 @@ def test_an_out_of_memory_says_what_was_free_then(opened):
     assert (row["requested_bytes"], row["device_free_bytes"]) == (6000, 50)
     assert (row["allocated_bytes"], row["reserved_bytes"]) == (2048, 8192 + 4096)
     # 3072 bytes on either side of the second block, and the other segment of 4096.
-    assert (row["free_bytes"], row["largest_free_bytes"]) == (3072 + 3072 + 4096, 4096)
+    assert (row["free_bytes"], row["max_free_block_bytes"]) == (3072 + 3072 + 4096, 4096)
     assert row["stack"].startswith("/job/model.py(12): forward")
     assert trace.memory().rows()[0]["out_of_memory"] == 1
 
@@ -213,7 +213,7 @@ def test_a_segment_that_came_later_was_not_free_before(opened):
     played.free(0)
     played.reserve(1 << 20, 1 << 20)
     (row,) = opened(played).memory(by="oom").rows()
-    assert (row["free_bytes"], row["largest_free_bytes"]) == (3072, 3072)
+    assert (row["free_bytes"], row["max_free_block_bytes"]) == (3072, 3072)
 
 
 def test_of_a_trace_an_out_of_memory_says_what_it_states_and_no_more(diff):
@@ -227,7 +227,7 @@ def test_of_a_trace_an_out_of_memory_says_what_it_states_and_no_more(diff):
         "memory",
         rows,
         """
-        at_ns,requested_bytes,device_free_bytes,allocated_bytes,pending_bytes,reserved_bytes,free_bytes,largest_free_bytes
+        at_ns,requested_bytes,device_free_bytes,allocated_bytes,pending_bytes,reserved_bytes,free_bytes,max_free_block_bytes
         5,4096,,512,,2048,1536,
         """,
         by="oom",

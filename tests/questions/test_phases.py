@@ -86,7 +86,7 @@ def test_of_asked_steps_everything_is_over_those_alone(diff):
         "phases",
         {"phase": [STEP], "phase_step": steps},
         """
-        phase,steps,mean_ns,share_ratio,largest_ns,verdict
+        phase,steps,mean_ns,share_ratio,max_ns,verdict
         step,2,125.0,1.0,150,Residual: 40.0 % of the step (50 ns) is none of the phases
         forward,2,75.0,0.6,90,
         residual,2,50.0,0.4,60,
@@ -97,7 +97,7 @@ def test_of_asked_steps_everything_is_over_those_alone(diff):
 
 def test_a_step_that_was_timed_in_place_of_many_counts_as_many(answer):
     lasted = {1: (30_000, 1), 2: (30_000, 1), 3: (2_000, 256)}
-    rows = [{"step": at, "dur_ns": ns, "stands_for": of} for at, (ns, of) in lasted.items()]
+    rows = [{"step": at, "dur_ns": ns, "weight": of} for at, (ns, of) in lasted.items()]
     (row,) = answer("phases", {"phase": [STEP], "phase_step": rows}, steps=(1, 2, 3)).rows()
     assert (row["steps"], row["mean_ns"]) == (258, 572_000 / 258)
     # Of 258 steps, two took 30 µs.
@@ -119,9 +119,9 @@ def _timed(steps):
     rows = []
     for at, (forward, residual, of, together) in enumerate(steps):
         whole, *parts = _step(at, forward + residual, forward=forward)
-        rows += [{**whole, "stands_for_ns": together}, *parts]
+        rows += [{**whole, "weight_ns": together}, *parts]
         for row in rows[-3:]:
-            row["stands_for"] = of
+            row["weight"] = of
     n = sum(of for *_, of, _ in steps)
     means = {
         "step": sum(together for *_, together in steps) / n,
@@ -210,7 +210,7 @@ def test_phases_add_up_to_the_mean_step_and_none_is_below_nothing(answer, steps)
 
 def test_a_run_that_ends_with_its_first_steps_has_all_of_them_timed(answer):
     phase = [{**STEP, "timed_every": 64, "timing_ns": 20}]
-    rows = [{"step": 1, "dur_ns": 100, "stands_for": 1}]
+    rows = [{"step": 1, "dur_ns": 100, "weight": 1}]
     assert "is timed" not in answer("phases", {"phase": phase, "phase_step": rows}).note
-    rows[0]["stands_for"] = 64
+    rows[0]["weight"] = 64
     assert "One in 64 steps is timed" in answer("phases", {"phase": phase, "phase_step": rows}).note

@@ -34,7 +34,7 @@ def test_the_first_activity_of_the_list_takes_the_moment(diff: Any) -> None:
         "steps",
         ONE_STEP,
         """
-        rank,step,kernel_ns,memcpy_ns,memset_ns,communication_ns,runtime_ns,dataloader_ns,cpu_exec_ns,other_ns,total_ns
+        rank,step,kernel_ns,copy_ns,memset_ns,communication_ns,runtime_ns,dataloader_ns,cpu_exec_ns,other_ns,total_ns
         0,5,30,0,0,10,10,20,20,10,100
         """,
     )
@@ -46,7 +46,7 @@ def test_work_that_runs_in_the_next_steps_window_counts_there(diff: Any) -> None
         "device_event": [{"kind": "copy", "start_ns": 90, "dur_ns": 30, "step": 1}],
     }
     expected = """
-        step,memcpy_ns,other_ns,total_ns
+        step,copy_ns,other_ns,total_ns
         2,20,80,100
         """
     diff("steps", rows, expected, steps=[2])
@@ -54,7 +54,7 @@ def test_work_that_runs_in_the_next_steps_window_counts_there(diff: Any) -> None
 
 def test_a_step_that_no_mean_counts_says_why(diff: Any) -> None:
     steps = [
-        {"step": 1, "end_ns": 100, "slow_first": True},
+        {"step": 1, "end_ns": 100, "is_warmup": True},
         {"step": 2, "start_ns": 100, "end_ns": 130, "complete": False},  # in the middle of a file
         {"step": 3, "start_ns": 130, "end_ns": 160},
     ]
@@ -88,7 +88,7 @@ def test_a_step_covered_by_one_kernel_gives_nothing_to_later_activities(diff: An
         ],
     }
     expected = """
-        kernel_ns,memcpy_ns,runtime_ns,cpu_exec_ns,other_ns,total_ns
+        kernel_ns,copy_ns,runtime_ns,cpu_exec_ns,other_ns,total_ns
         100,0,0,0,0,100
         """
     diff("steps", rows, expected)
@@ -114,7 +114,7 @@ def test_host_communication_and_ranges_drawn_on_the_device(diff: Any) -> None:
         "device_event": [{"kind": "annotation", "start_ns": 0, "dur_ns": 100}],
     }
     expected = """
-        kernel_ns,memcpy_ns,memset_ns,communication_ns,runtime_ns,cpu_exec_ns,other_ns,total_ns
+        kernel_ns,copy_ns,memset_ns,communication_ns,runtime_ns,cpu_exec_ns,other_ns,total_ns
         ,,,30,,10,60,100
         """  # what only enqueues a kernel is work of the host
     diff("steps", rows, expected)
@@ -204,7 +204,7 @@ def test_the_mean_leaves_out_an_incomplete_last_step(diff: Any) -> None:
         "steps",
         rows,
         """
-        rank,steps,kernel_ns,memcpy_ns,other_ns,total_ns
+        rank,steps,kernel_ns,copy_ns,other_ns,total_ns
         0,2,8,0,3,11
         """,
         by="mean",
@@ -270,7 +270,7 @@ def owner_of(moment: int, host: list[Any], device: list[Any]) -> str:
     """Which activity a moment belongs to, by looking at every event."""
     on_device = {kind for kind, start, dur, _ in device if start <= moment < start + dur}
     on_host = {what for what, start, dur in host if start <= moment < start + dur}
-    for kind, part in (("computation", "kernel"), ("copy", "memcpy"), ("fill", "memset")):
+    for kind, part in (("computation", "kernel"), ("copy", "copy"), ("fill", "memset")):
         if kind in on_device:
             return part
     if "communication" in on_device or ("annotation", "communication") in on_host:

@@ -35,7 +35,7 @@ def test_a_rank_whose_kernels_take_longer_is_charged_with_all_waits(diff: Any) -
         "stragglers",
         job.rows(),
         """
-        rank,last,last_ratio,waited_by_others_ns,charged_ns,late_ns,step_ratio,waited_ns,computation_ns,why
+        rank,last,last_ratio,waited_by_others_ns,charged_ns,skew_ns,step_ratio,waited_ns,computation_ns,why
         2,1,0.5,90000000,90000000,45000000.0,0.1125,0,90000000,computation 100.0 % (gemm)
         0,1,0.5,0,0,0.0,0.0,50000000,0,
         1,0,0.0,0,0,0.0,0.0,40000000,0,
@@ -220,7 +220,7 @@ def test_ranks_steps_and_windows_are_chosen_and_compared_with_all(diff: Any, ans
         "rank,step,charged_ns,computation_ns\n1,0,100000000,100000000\n1,1,50000000,50000000",
         by="step",
     )
-    assert answer("stragglers", job.rows())["late_ns"] == [75 * MS, 0.0]
+    assert answer("stragglers", job.rows())["skew_ns"] == [75 * MS, 0.0]
     second = Part(window=(150 * MS, 400 * MS))
     diff("stragglers", job.rows(), "rank,charged_ns\n1,50000000\n0,0", part=second)
 
@@ -307,7 +307,7 @@ def test_each_collective_has_who_was_waited_for_how_long_and_why(diff: Any) -> N
         "stragglers",
         job.rows(),
         """
-        rank,start_ns,operation,waited_by_others_ns,longest_ns,longest_rank,cause
+        rank,start_ns,operation,waited_by_others_ns,max_ns,max_rank,cause
         2,200000000,all_reduce,90000000,50000000,0,computation
         0,230000000,barrier,30000000,15000000,1,not recorded
         """,

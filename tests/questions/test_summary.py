@@ -10,7 +10,7 @@ TRAINING = {
         {"rank": 2, "world_size": 4, "resolution_ns": 1, "rank_rule": "flag"},
     ],
     "source": [
-        {"rank": rank, "path": f"{rank}.json", "tool": "torch", "events_kept": 7, "format": "kineto",
+        {"rank": rank, "path": f"{rank}.json", "tool": "torch", "events_read": 7, "format": "kineto",
          "truncated": False, "bytes": 1, "events_repaired": rank, "events_dropped": 0}
         for rank in (0, 2)
     ],
@@ -54,7 +54,7 @@ def test_processes_of_one_file_are_one_file(answer):
 def test_of_chosen_steps_the_head_is_of_the_recordings_that_have_them(answer):
     """A rank recorded twice: the second recording has neither of the chosen steps' events, nor their time."""
     rows: Any = {
-        "source": [{"span": span, "path": f"{span}.json", "events_kept": 50} for span in (0, 1)],
+        "source": [{"span": span, "path": f"{span}.json", "events_read": 50} for span in (0, 1)],
         "step": [{"span": n // 2, "step": n, "start_ns": 1000 * n, "end_ns": 1000 * n + 900} for n in range(4)],
         "host_event": [
             {"span": n // 2, "step": n, "name": "aten::mm", "start_ns": 1000 * n, "dur_ns": 500, "kind": "operator"}
@@ -151,7 +151,7 @@ def test_the_breakdown_adds_up_to_the_mean_step(answer: Any) -> None:
     parts = {item: row["time_ns"] for item, row in found.items() if item != "total"}
     assert parts == {
         "kernel": 40,
-        "memcpy": 0,
+        "copy": 0,
         "memset": 0,
         "communication": 47,
         "runtime": 2,

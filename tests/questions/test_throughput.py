@@ -40,7 +40,7 @@ def test_long_steps_that_are_seldom_are_in_every_mean(answer, make_scope):
     """Two steps were timed, of 10 ns each; those between were longer."""
     rows = phases(10, 10, samples=1)
     for row, of in zip(rows["phase_step"], (40, 60), strict=True):
-        row.update(stands_for=50, stands_for_ns=50 * of)
+        row.update(weight=50, weight_ns=50 * of)
     rows["phase"] = [{"phase": "step", "steps": 100, "mean_ns": 50.0}]
     (row,) = answer("throughput", rows).rows()
     assert (row["step_ns"], row["per_second"]) == (50.0, 2e7)

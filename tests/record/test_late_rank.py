@@ -115,7 +115,7 @@ def test_a_trace_of_all_ranks_names_it_and_what_it_did(tmp_path: Path) -> None:
         late, *others = trace.stragglers().rows()
         (finding,) = trace.findings(id="straggling-rank").rows()
     assert late["rank"] == finding["rank"] == 2
-    assert late["late_ns"] == pytest.approx(200e6, rel=0.25)
+    assert late["skew_ns"] == pytest.approx(200e6, rel=0.25)
     assert late["host_ns"] > 0.8 * late["charged_ns"]
     assert "LateGradientBackward" in late["why"]
     assert max(abs(row["charged_ns"]) for row in others) < 0.1 * late["charged_ns"]
@@ -131,4 +131,4 @@ def test_a_rank_late_within_its_backward_is_named_by_its_short_all_reduce(tmp_pa
     assert len(backwards) == 2
     assert min(backwards) > 0.8 * max(backwards)
     assert (late["kind"], late["rank"], late["phase"]) == ("straggling-rank", LATE, "backward")
-    assert 0.5 * LATE_S < late["late_ns"] / 1e9 < 2 * LATE_S
+    assert 0.5 * LATE_S < late["skew_ns"] / 1e9 < 2 * LATE_S

@@ -197,7 +197,7 @@ def test_who_asks_the_same_meanwhile_waits_for_the_answer(monkeypatch):
 @pytest.mark.parametrize("events", [1, asking.PREPARED_UP_TO + 1])
 def test_the_overview_of_what_is_no_great_recording_is_prepared(monkeypatch, events):
     rows = training()
-    rows["source"][0]["events_kept"] = events
+    rows["source"][0]["events_read"] = events
     recordings, asked = Recordings(opened(rows)), []
     monkeypatch.setattr(asking, "_asked", lambda question, *_: asked.append(question.name))
     recordings.prepare()

@@ -107,7 +107,7 @@ def test_unknown_addresses(server, target):
         ("/api/answers/kernels?ranks=0", "unknown-parameter"),
         ("/api/answers/diff?recording=1&recording=2&names=a", "unknown-parameter"),
         ("/api/answers/diff?recording=1&recording=2&capture=a.json", "unknown-parameter"),
-        ("/api/answers/call-tree?most=-1", "bad-parameter"),
+        ("/api/answers/call-tree?max_nodes=-1", "bad-parameter"),
         ("/api/answers/kernels?by=name&by=name", "asked-twice"),
         ("/api/answers/kernels?top=0", "bad-top"),
         ("/api/answers/kernels?top=some", "bad-parameter"),

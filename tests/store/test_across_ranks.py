@@ -148,15 +148,15 @@ def test_it_is_known_which_collectives_leave_a_node(tmp_path):
         )
         with Store.open(import_source(tmp_path / str(args), tmp_path / f"store{args}")) as store:
             found = store.sql(
-                "SELECT group_description, reach, group_size, count(*) AS n FROM collective GROUP BY ALL ORDER BY ALL"
+                "SELECT group_description, extent, group_size, count(*) AS n FROM collective GROUP BY ALL ORDER BY ALL"
             ).to_pylist()
         if args:
-            assert {row["group_description"]: (row["reach"], row["group_size"]) for row in found} == {
+            assert {row["group_description"]: (row["extent"], row["group_size"]) for row in found} == {
                 "tensor": ("intra_node", 2),
                 "data": ("inter_node", 2),
             }
         else:
-            assert {row["reach"] for row in found} <= {"inter_node", None}
+            assert {row["extent"] for row in found} <= {"inter_node", None}
 
 
 def _incomplete(folder: Path) -> list[str]:

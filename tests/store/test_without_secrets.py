@@ -48,7 +48,7 @@ PHASES = {
     "version": 1,
     "counted_steps": 10,
     "environment": ENVIRONMENT,
-    "step": {"mean_ns": 100.0, "largest_ns": 300},
+    "step": {"mean_ns": 100.0, "max_ns": 300},
     "communication": {"source": "DDP", **NESTED},
 }
 

@@ -77,7 +77,7 @@ def test_what_overlaps_on_a_stream_gets_a_lane_of_its_own(timeline):
 
 def test_a_measured_range_tells_what_lies_in_it(timeline):
     measured = timeline.measure(50, 95, ["0.s0.7", "0.h0", "0.c0"])
-    told = [(row["track"], row["name"], row["count"], row["total_ns"], row["longest_ns"]) for row in measured["rows"]]
+    told = [(row["track"], row["name"], row["count"], row["total_ns"], row["max_ns"]) for row in measured["rows"]]
     assert told == [
         ("0.h0", "aten::linear", 1, 45, 45),
         ("0.s0.7", "gemm", 1, 35, 35),
@@ -172,7 +172,7 @@ def test_a_recording_without_events_says_what_it_has():
 
 def test_warm_up_is_what_compiles_and_a_slow_first_step():
     rows = {
-        "step": [{"step": n, "start_ns": 100 * n, "end_ns": 100 * n + 90, "slow_first": n == 0} for n in range(4)],
+        "step": [{"step": n, "start_ns": 100 * n, "end_ns": 100 * n + 90, "is_warmup": n == 0} for n in range(4)],
         "host_event": [{"name": "compile", "role": "compile", "start_ns": 80, "dur_ns": 30}],
     }  # fmt: skip
     layout = Timeline(Store.from_rows(rows)).layout()

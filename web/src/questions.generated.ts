@@ -20,14 +20,14 @@ export type Rows = {
   /** Where did the time of each training step go? */
   "steps": Row<{
     rank: number; span: number; step: number; steps: number; start_ns: number; kernel_ns: number;
-    memcpy_ns: number; memset_ns: number; communication_ns: number; runtime_ns: number; dataloader_ns: number;
+    copy_ns: number; memset_ns: number; communication_ns: number; runtime_ns: number; dataloader_ns: number;
     cpu_exec_ns: number; other_ns: number; total_ns: number; complete: boolean; counted: boolean;
     left_out: string;
   }>;
   /** Which phase of the step takes the time, over the entire run? */
   "phases": Row<{
     kind: string; rank: number; ranks: number; phase: string; step: number; steps: number; mean_ns: number;
-    late_ns: number; share_ratio: number; median_ns: number; p95_ns: number; largest_ns: number;
+    skew_ns: number; share_ratio: number; median_ns: number; p95_ns: number; max_ns: number;
     device_mean_ns: number; over_fastest_ratio: number; total_ns: number; over_median_ratio: number;
     memory_bytes: number; peak_bytes: number; reserved_bytes: number; input_wait_ns: number;
     forward_ns: number; backward_ns: number; optimizer_ns: number; residual_ns: number;
@@ -41,13 +41,14 @@ export type Rows = {
   }>;
   /** How long do the measured events of an iteration take, and how sure is that? */
   "inline": Row<{
-    label: string; rank: number; ranks: number; n: number; alike: number; average_ns: number; max_ns: number;
-    slowest_rank: number; mean_ns: number; median_ns: number; std_ns: number; relative_std_ratio: number;
-    p5_ns: number; p95_ns: number; ci95_low_ns: number; ci95_high_ns: number; stable: boolean;
-    start_offset_ns: number; share_ratio: number; ran_on: string; start_index: number; end_index: number;
-    inside: string; longer_than: string; occurrence: number; device: number; stream: number; clock: string;
-    overhead_ratio: number; overhead_low_ratio: number; overhead_high_ratio: number; armed_every: number;
-    models: number; complete_after: number; iterations: number; kind: string; span: number;
+    label: string; rank: number; ranks: number; n: number; effective_n: number; average_ns: number;
+    max_ns: number; slowest_rank: number; mean_ns: number; median_ns: number; std_ns: number;
+    relative_std_ratio: number; p5_ns: number; p95_ns: number; ci95_low_ns: number; ci95_high_ns: number;
+    stable: boolean; start_offset_ns: number; share_ratio: number; ran_on: string; start_index: number;
+    end_index: number; inside: string; exceeds: string; occurrence: number; device: number; stream: number;
+    clock: string; overhead_ratio: number; overhead_low_ratio: number; overhead_high_ratio: number;
+    armed_every: number; models: number; complete_after: number; iterations: number; kind: string;
+    span: number;
   }>;
   /** How much of each device's time was computation, exposed communication, exposed copies or idle? */
   "device-time": Row<{
@@ -64,14 +65,14 @@ export type Rows = {
   "critical-path": Row<{
     span: number; step: number; rank: number; start_ns: number; kind: string; class: string; name: string;
     operator: string; module: string; pieces: number; path_ns: number; step_ns: number; share_ratio: number;
-    largest: string; largest_part_ns: number; host_ns: number; input_ns: number; launch_ns: number;
+    max_part: string; max_part_ns: number; host_ns: number; input_ns: number; launch_ns: number;
     computation_ns: number; transfer_ns: number; communication_ns: number; waiting_ns: number;
     copy_ns: number; synchronization_ns: number; idle_ns: number; total_ns: number;
   }>;
   /** How long would a step take if something were faster, or were not there? */
   "what-if": Row<{
-    span: number; change: string; step_ns: number; saved_ns: number; saved_ratio: number; at_least_ns: number;
-    at_most_ns: number;
+    span: number; change: string; step_ns: number; saved_ns: number; saved_ratio: number;
+    saved_low_ns: number; saved_high_ns: number;
   }>;
   /** Which operators take the time? */
   "operators": Row<{
@@ -174,10 +175,10 @@ export type Rows = {
     category: string; operator: string; module: string; stack: string; pool: string; private_pool: string;
     stream: number; segments: number; requested_bytes: number; device_free_bytes: number; peak_bytes: number;
     bytes: number; share_ratio: number; allocations: number; allocated_bytes: number; pending_bytes: number;
-    reserved_bytes: number; device_bytes: number; free_bytes: number; largest_free_bytes: number;
+    reserved_bytes: number; device_bytes: number; free_bytes: number; max_free_block_bytes: number;
     rounding_bytes: number; unused_ratio: number; start_bytes: number; end_bytes: number;
-    growth_bytes: number; made: number; made_bytes: number; kept_bytes: number; peak_reserved_bytes: number;
-    out_of_memory: number;
+    growth_bytes: number; allocs: number; alloc_bytes: number; retained_bytes: number;
+    peak_reserved_bytes: number; out_of_memory: number;
   }>;
   /** How did allocated and reserved memory change over time? */
   "memory-curve": Row<{
@@ -188,9 +189,9 @@ export type Rows = {
   }>;
   /** Which allocations were made, for what, and how long did each live? */
   "allocations": Row<{
-    rank: number; span: number; kind: string; device: number; bytes: number; made_ns: number;
-    released_ns: number; lifetime_ns: number; category: string; operator: string; module: string;
-    made_step: number; released_step: number; stack: string; address: number;
+    rank: number; span: number; kind: string; device: number; bytes: number; alloc_ns: number;
+    free_ns: number; lifetime_ns: number; category: string; operator: string; module: string;
+    alloc_step: number; free_step: number; stack: string; address: number;
   }>;
   /** How do the ranks compare, over all steps or step by step? */
   "rank-overview": Row<{
@@ -205,26 +206,26 @@ export type Rows = {
   "stragglers": Row<{
     rank: number; step: number; cause: string; start_ns: number; operation: string; group: string;
     message_bytes: number; late: boolean; last: number; last_ratio: number; waited_by_others_ns: number;
-    charged_ns: number; late_ns: number; step_ratio: number; share_ratio: number; longest_ns: number;
-    longest_rank: number; waited_ns: number; why: string; input_ns: number; computation_ns: number;
+    charged_ns: number; skew_ns: number; step_ratio: number; share_ratio: number; max_ns: number;
+    max_rank: number; waited_ns: number; why: string; input_ns: number; computation_ns: number;
     copies_ns: number; communication_ns: number; garbage_collection_ns: number; compilation_ns: number;
     host_ns: number; profiler_ns: number; not_recorded_ns: number; before_ns: number;
   }>;
   /** What do the ranks communicate, how long do they wait for it, and how fast is it? */
   "communication": Row<{
-    module: string; rank: number; step: number; operation: string; parallelism: string; told_by: string;
+    module: string; rank: number; step: number; operation: string; parallelism: string; source: string;
     group: string; description: string; ranks: string; group_size: number; dtype: string;
-    message_bytes: number; library: string; reach: string; calls: number; measured: number; total_ns: number;
+    message_bytes: number; library: string; extent: string; calls: number; measured: number; total_ns: number;
     mean_ns: number; exposed_ns: number; exposed_ratio: number; wait_ns: number; transfer_ns: number;
     moved_bytes: number; algorithm_bytes_per_s: number; bus_bytes_per_s: number; bandwidth_over: string;
   }>;
   /** How much communication is hidden under computation, and which kernels does it slow? */
   "overlap": Row<{
     rank: number; span: number; device: number; step: number; communication_ns: number; hidden_ns: number;
-    exposed_ns: number; overlap_ratio: number; computation_ns: number; beside_ratio: number; name: string;
-    operator: string; grid: string; block: string; input_dims: string; beside: number; alone: number;
-    alone_mean_ns: number; beside_mean_ns: number; slower_ratio: number; slower_low_ratio: number;
-    slower_high_ratio: number; longer_ns: number;
+    exposed_ns: number; overlap_ratio: number; computation_ns: number; overlapped_ratio: number; name: string;
+    operator: string; grid: string; block: string; input_dims: string; overlapped: number; alone: number;
+    alone_mean_ns: number; overlapped_mean_ns: number; slower_ratio: number; slower_low_ratio: number;
+    slower_high_ratio: number; slowdown_ns: number;
   }>;
   /** How long did computation, communication and copies run alone, and how long at once? */
   "kernel-types": Row<{
@@ -235,8 +236,8 @@ export type Rows = {
   "all-to-all": Row<{
     group: string; rank: number; source: number; destination: number; calls: number; bytes: number;
     share_ratio: number; sent_bytes: number; sent_over_mean: number; received_bytes: number;
-    received_over_mean: number; start_ns: number; ranks: number; total_bytes: number; most_over_mean: number;
-    most_on_rank: number;
+    received_over_mean: number; start_ns: number; ranks: number; total_bytes: number; max_over_mean: number;
+    max_rank: number;
   }>;
   /** In which functions of the host does the time go, and who calls them? */
   "hotspots": Row<{
@@ -336,12 +337,12 @@ export type Rows = {
   /** Can the recording be trusted? */
   "checks": Row<{
     severity: string; check: string; rank: number; span: number; count: number; explanation: string;
-    affects: string; path: string; events_kept: number; events_repaired: number; events_dropped: number;
+    affects: string; path: string; events_read: number; events_repaired: number; events_dropped: number;
     damage_offset: number; damage: string;
   }>;
   /** Which files were read, how many events were kept, repaired or dropped, and which files were left out? */
   "sources": Row<{
-    path: string; left_out: string; rank: number; rank_rule: string; span: number; events_kept: number;
+    path: string; left_out: string; rank: number; rank_rule: string; span: number; events_read: number;
     events_repaired: number; events_dropped: number; truncated: boolean; damage_offset: number;
     damage: string; bytes: number; format: string; tool: string; tool_version: string;
     unknown_categories: string; unknown_fields: string; clock_rule: string; clock_offset_ns: number;

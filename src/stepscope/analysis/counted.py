@@ -20,7 +20,7 @@ def counted_steps(condition: str = "true") -> str:
         SELECT rank, span, step FROM (
             SELECT rank, span, step, CASE
                     WHEN NOT complete THEN 0
-                    WHEN bool_or(slow_first) OVER (PARTITION BY span, step) THEN 1
+                    WHEN bool_or(is_warmup) OVER (PARTITION BY span, step) THEN 1
                     ELSE 2
                 END AS worth
             FROM step WHERE {condition}
@@ -35,11 +35,11 @@ COUNTED_STEPS = counted_steps()
 _LEFT_OUT = f"""
     WITH counted AS ({COUNTED_STEPS}),
     left_out AS (
-        SELECT complete, step, max(end_ns - start_ns) AS longest_ns,
+        SELECT complete, step, max(end_ns - start_ns) AS max_ns,
             CASE WHEN step IN (SELECT step FROM counted) THEN list(DISTINCT rank ORDER BY rank) ELSE [] END AS ranks
         FROM step ANTI JOIN counted USING (rank, span, step) GROUP BY complete, step
     )
-    SELECT complete, ranks, list(step ORDER BY step) AS steps, max(longest_ns) AS longest_ns,
+    SELECT complete, ranks, list(step ORDER BY step) AS steps, max(max_ns) AS max_ns,
         (SELECT median(end_ns - start_ns) FROM step SEMI JOIN counted USING (rank, span, step)) AS usual_ns
     FROM left_out GROUP BY complete, ranks ORDER BY complete DESC, steps, ranks
 """
@@ -58,7 +58,7 @@ def left_out_of_means(scope: Scope) -> str:
     parts = []
     if slow:
         several = sum(len(row["steps"]) for row in slow) > 1
-        longest = time_text(max(row["longest_ns"] for row in slow))
+        longest = time_text(max(row["max_ns"] for row in slow))
         parts.append(
             f"{_steps(slow)}, {'slow first ones' if several else 'a slow first one'} "
             f"({'up to ' if several else ''}{longest}; the others' median is {time_text(slow[0]['usual_ns'])})"

@@ -40,7 +40,7 @@ LAUNCH_NS = f"""
 RANKS_AT_ONCE, EVENTS_AT_ONCE = 64, 4_000_000
 """The most ranks whose events are held in memory together, and the most events, unless one rank has more."""
 
-_EVENTS = "SELECT rank, coalesce(sum(events_kept), 0)::BIGINT AS events FROM source GROUP BY rank"
+_EVENTS = "SELECT rank, coalesce(sum(events_read), 0)::BIGINT AS events FROM source GROUP BY rank"
 
 
 @contextmanager
@@ -133,10 +133,10 @@ def recordings(columns: Columns) -> Recordings:
 
 
 def steps_of(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
-    """The scope's steps in order of time: `step`, `start_ns`, `end_ns`, `complete`, `slow_first`, and
+    """The scope's steps in order of time: `step`, `start_ns`, `end_ns`, `complete`, `is_warmup`, and
     `counted`, whether the step enters means (see `counted`)."""
     text = f"""
-        SELECT rank, span, step, start_ns, end_ns, complete, slow_first,
+        SELECT rank, span, step, start_ns, end_ns, complete, is_warmup,
             (rank, span, step) IN (SELECT (rank, span, step) FROM ({COUNTED_STEPS})) AS counted
         FROM step WHERE {ranks} ORDER BY rank, span, start_ns, step
     """

@@ -8,8 +8,8 @@ _DURATION = "dur_ns"
 def ranked(rows: str, group: str, column: str = _DURATION) -> str:
     """Rows of a table with weights, plus the cumulative and total weight by a column without NULL, per `group`."""
     return f"""
-        SELECT *, (sum(stands_for) OVER (same ORDER BY {column} ROWS UNBOUNDED PRECEDING))::DOUBLE AS {column}_ends,
-            (sum(stands_for) OVER same)::DOUBLE AS {column}_weight
+        SELECT *, (sum(weight) OVER (same ORDER BY {column} ROWS UNBOUNDED PRECEDING))::DOUBLE AS {column}_ends,
+            (sum(weight) OVER same)::DOUBLE AS {column}_weight
         {rows} WINDOW same AS (PARTITION BY {group})
     """
 

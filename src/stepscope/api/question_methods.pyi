@@ -39,7 +39,7 @@ class QuestionMethods:
         Args:
             by: `step` for a row a step, `mean` for the mean over the steps of a recording that count.
 
-        Columns: rank, span, step, steps, start_ns, kernel_ns, memcpy_ns, memset_ns, communication_ns, runtime_ns,
+        Columns: rank, span, step, steps, start_ns, kernel_ns, copy_ns, memset_ns, communication_ns, runtime_ns,
         dataloader_ns, cpu_exec_ns, other_ns, total_ns, complete, counted, left_out.
         """
 
@@ -54,7 +54,7 @@ class QuestionMethods:
         Args:
             by: a row for each phase, kept step, or window of 20 in the run; or what holds the run back.
 
-        Columns: kind, rank, ranks, phase, step, steps, mean_ns, late_ns, share_ratio, median_ns, p95_ns, largest_ns,
+        Columns: kind, rank, ranks, phase, step, steps, mean_ns, skew_ns, share_ratio, median_ns, p95_ns, max_ns,
         device_mean_ns, over_fastest_ratio, total_ns, over_median_ratio, memory_bytes, peak_bytes, reserved_bytes,
         input_wait_ns, forward_ns, backward_ns, optimizer_ns, residual_ns, host_to_device_ns, peak_of, first_batch_ns,
         verdict, evidence, next_step, span.
@@ -75,9 +75,9 @@ class QuestionMethods:
         Args:
             by: each rank by itself, or the average and the maximum over ranks.
 
-        Columns: label, rank, ranks, n, alike, average_ns, max_ns, slowest_rank, mean_ns, median_ns, std_ns,
+        Columns: label, rank, ranks, n, effective_n, average_ns, max_ns, slowest_rank, mean_ns, median_ns, std_ns,
         relative_std_ratio, p5_ns, p95_ns, ci95_low_ns, ci95_high_ns, stable, start_offset_ns, share_ratio, ran_on,
-        start_index, end_index, inside, longer_than, occurrence, device, stream, clock, overhead_ratio, overhead_low_ratio,
+        start_index, end_index, inside, exceeds, occurrence, device, stream, clock, overhead_ratio, overhead_low_ratio,
         overhead_high_ratio, armed_every, models, complete_after, iterations, kind, span.
         """
 
@@ -112,7 +112,7 @@ class QuestionMethods:
             by: what a row is: a kind of work, a name, an operator, a module, a rank, a step, or a piece of the path.
 
         Columns: span, step, rank, start_ns, kind, class, name, operator, module, pieces, path_ns, step_ns, share_ratio,
-        largest, largest_part_ns, host_ns, input_ns, launch_ns, computation_ns, transfer_ns, communication_ns, waiting_ns,
+        max_part, max_part_ns, host_ns, input_ns, launch_ns, computation_ns, transfer_ns, communication_ns, waiting_ns,
         copy_ns, synchronization_ns, idle_ns, total_ns.
         """
 
@@ -124,7 +124,7 @@ class QuestionMethods:
                 default each class is tried.
             without: communication, input, launch or straggler, separated by commas; by default each is tried.
 
-        Columns: span, change, step_ns, saved_ns, saved_ratio, at_least_ns, at_most_ns.
+        Columns: span, change, step_ns, saved_ns, saved_ratio, saved_low_ns, saved_high_ns.
         """
 
     def operators(
@@ -321,8 +321,8 @@ class QuestionMethods:
 
         Columns: rank, span, kind, device, source, at_ns, step, category, operator, module, stack, pool, private_pool,
         stream, segments, requested_bytes, device_free_bytes, peak_bytes, bytes, share_ratio, allocations, allocated_bytes,
-        pending_bytes, reserved_bytes, device_bytes, free_bytes, largest_free_bytes, rounding_bytes, unused_ratio,
-        start_bytes, end_bytes, growth_bytes, made, made_bytes, kept_bytes, peak_reserved_bytes, out_of_memory.
+        pending_bytes, reserved_bytes, device_bytes, free_bytes, max_free_block_bytes, rounding_bytes, unused_ratio,
+        start_bytes, end_bytes, growth_bytes, allocs, alloc_bytes, retained_bytes, peak_reserved_bytes, out_of_memory.
         """
 
     def memory_curve(self, *, points: int = 400, **asked: Unpack[AskedOfTime]) -> Table:
@@ -353,8 +353,8 @@ class QuestionMethods:
             operator: only those that this operator made.
             category: only those that are for this.
 
-        Columns: rank, span, kind, device, bytes, made_ns, released_ns, lifetime_ns, category, operator, module, made_step,
-        released_step, stack, address.
+        Columns: rank, span, kind, device, bytes, alloc_ns, free_ns, lifetime_ns, category, operator, module, alloc_step,
+        free_step, stack, address.
         """
 
     def rank_overview(
@@ -387,9 +387,8 @@ class QuestionMethods:
             by: a row a rank; a rank and step; a rank and cause; or a collective.
 
         Columns: rank, step, cause, start_ns, operation, group, message_bytes, late, last, last_ratio, waited_by_others_ns,
-        charged_ns, late_ns, step_ratio, share_ratio, longest_ns, longest_rank, waited_ns, why, input_ns, computation_ns,
-        copies_ns, communication_ns, garbage_collection_ns, compilation_ns, host_ns, profiler_ns, not_recorded_ns,
-        before_ns.
+        charged_ns, skew_ns, step_ratio, share_ratio, max_ns, max_rank, waited_ns, why, input_ns, computation_ns, copies_ns,
+        communication_ns, garbage_collection_ns, compilation_ns, host_ns, profiler_ns, not_recorded_ns, before_ns.
         """
 
     def communication(
@@ -403,8 +402,8 @@ class QuestionMethods:
         Args:
             by: what a row is: collectives alike in this.
 
-        Columns: module, rank, step, operation, parallelism, told_by, group, description, ranks, group_size, dtype,
-        message_bytes, library, reach, calls, measured, total_ns, mean_ns, exposed_ns, exposed_ratio, wait_ns, transfer_ns,
+        Columns: module, rank, step, operation, parallelism, source, group, description, ranks, group_size, dtype,
+        message_bytes, library, extent, calls, measured, total_ns, mean_ns, exposed_ns, exposed_ratio, wait_ns, transfer_ns,
         moved_bytes, algorithm_bytes_per_s, bus_bytes_per_s, bandwidth_over.
         """
 
@@ -416,8 +415,8 @@ class QuestionMethods:
                 beside communication and without.
 
         Columns: rank, span, device, step, communication_ns, hidden_ns, exposed_ns, overlap_ratio, computation_ns,
-        beside_ratio, name, operator, grid, block, input_dims, beside, alone, alone_mean_ns, beside_mean_ns, slower_ratio,
-        slower_low_ratio, slower_high_ratio, longer_ns.
+        overlapped_ratio, name, operator, grid, block, input_dims, overlapped, alone, alone_mean_ns, overlapped_mean_ns,
+        slower_ratio, slower_low_ratio, slower_high_ratio, slowdown_ns.
         """
 
     def kernel_types(self, *, by: Literal["all", "device", "step"] = "all", **asked: Unpack[AskedOfTime]) -> Table:
@@ -436,14 +435,14 @@ class QuestionMethods:
             by: `pair` for a row a sender and receiver, `rank` for a row a rank, `exchange` for a row an exchange.
 
         Columns: group, rank, source, destination, calls, bytes, share_ratio, sent_bytes, sent_over_mean, received_bytes,
-        received_over_mean, start_ns, ranks, total_bytes, most_over_mean, most_on_rank.
+        received_over_mean, start_ns, ranks, total_bytes, max_over_mean, max_rank.
         """
 
     def hotspots(
         self,
         *,
         by: Literal["function", "library", "line", "thread", "top-down", "bottom-up"] = "function",
-        least_ratio: float = 0.001,
+        min_ratio: float = 0.001,
         **asked: Unpack[AskedOfRecording],
     ) -> Table:
         """In which functions of the host does the time go, and who calls them?
@@ -451,7 +450,7 @@ class QuestionMethods:
         Args:
             by: what a row is: a `function`, a `library`, a source `line`, a `thread`, or a place in a tree: `top-down`
                 below what called it, `bottom-up` below what it called.
-            least_ratio: leave out what has less than this part of everything, with all that is below it in a tree.
+            min_ratio: leave out what has less than this part of everything, with all that is below it in a tree.
 
         Columns: function, clock, library, file, line, rank, pid, tid, self_ns, self_ratio, total_ns, total_ratio,
         self_samples, total_samples, instructions, cpi, depth, node, parent.
@@ -607,14 +606,14 @@ class QuestionMethods:
         Args:
             all: also what is in order, each check and file for itself.
 
-        Columns: severity, check, rank, span, count, explanation, affects, path, events_kept, events_repaired,
+        Columns: severity, check, rank, span, count, explanation, affects, path, events_read, events_repaired,
         events_dropped, damage_offset, damage.
         """
 
     def sources(self, **asked: Unpack[AskedOfRecording]) -> Table:
         """Which files were read, how many events were kept, repaired or dropped, and which files were left out?
 
-        Columns: path, left_out, rank, rank_rule, span, events_kept, events_repaired, events_dropped, truncated,
+        Columns: path, left_out, rank, rank_rule, span, events_read, events_repaired, events_dropped, truncated,
         damage_offset, damage, bytes, format, tool, tool_version, unknown_categories, unknown_fields, clock_rule,
         clock_offset_ns, clock_drift_ppb, clock_uncertainty_ns, clock_matches.
         """

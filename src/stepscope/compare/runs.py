@@ -44,7 +44,7 @@ class _Label:
 
     def add(self, row: Row) -> None:
         n, std = row["n"] or 0, row["std_ns"]
-        mean = RankMean(Fraction(row["mean_ns"]), n, std, row.get("alike"))
+        mean = RankMean(Fraction(row["mean_ns"]), n, std, row.get("effective_n"))
         previous = self.ranks.get(row["rank"])
         if previous is None or mean.mean_ns > previous.mean_ns:
             self.ranks[row["rank"]] = mean

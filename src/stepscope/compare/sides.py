@@ -211,13 +211,13 @@ def phase_means(scope: Scope) -> tuple[dict[int, RankMean], dict[str, dict[int, 
         counted[row["rank"]] += row["steps"] if row["phase"] == "step" else 0
     sampled: dict[tuple[int, str], list[float]] = defaultdict(list)
     weights: dict[tuple[int, str], list[int]] = defaultdict(list)
-    samples = f"SELECT rank, phase, dur_ns, stands_for, {TOGETHER} / stands_for AS mean_ns FROM phase_step"
+    samples = f"SELECT rank, phase, dur_ns, weight, {TOGETHER} / weight AS mean_ns FROM phase_step"
     for row in scope.sql(samples).to_pylist():
         sampled[row["rank"], row["phase"]].append(row["mean_ns"])
-        weights[row["rank"], row["phase"]].append(row["stands_for"])
+        weights[row["rank"], row["phase"]].append(row["weight"])
         if row["phase"] == "step":
             sampled[row["rank"], OTHER_STEPS].append(row["mean_ns"] - row["dur_ns"])
-            weights[row["rank"], OTHER_STEPS].append(row["stands_for"])
+            weights[row["rank"], OTHER_STEPS].append(row["weight"])
 
     def scattered(of_ranks: Mapping[int, Fraction], phase: str) -> dict[int, RankMean]:
         ranks = {}
@@ -261,7 +261,7 @@ def _phases(scope: Scope) -> Side:
 
 _LABELS = f"""
     WITH {MEASURED}
-    SELECT rank, kind, label, occurrence, n, alike, mean_ns, std_ns, inside FROM measured
+    SELECT rank, kind, label, occurrence, n, effective_n, mean_ns, std_ns, inside FROM measured
     ORDER BY kind, label, occurrence, rank, mean_ns
 """
 
@@ -284,6 +284,6 @@ def _labels(scope: Scope) -> Side:
 
 def _measured(ranks: Collection[dict[str, Any]]) -> Part:
     timing = over_ranks(
-        [RankMean(Fraction(row["mean_ns"]), row["n"] or 0, row["std_ns"], row["alike"]) for row in ranks]
+        [RankMean(Fraction(row["mean_ns"]), row["n"] or 0, row["std_ns"], row["effective_n"]) for row in ranks]
     )
     return Part(timing, inside=min((row["inside"] for row in ranks if row["inside"]), default=None))

@@ -57,7 +57,7 @@ class Slowed(NamedTuple):
         beside_ns, alone_ns: their mean durations, averaged over devices.
         ratio: by how much a run is longer beside communication, relative to one without.
         low, high: its 95 % interval (Welch).
-        longer_ns: by how much its runs beside communication were longer in total.
+        slowdown_ns: by how much its runs beside communication were longer in total.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Slowed(NamedTuple):
     ratio: float
     low: float
     high: float
-    longer_ns: int
+    slowdown_ns: int
 
 
 class _Kind(NamedTuple):
@@ -118,7 +118,7 @@ def slowed(scope: Scope) -> Slowing:
                     sides.setdefault(kinds[kernel], []).append(pair)
                 lacking |= {kinds[kernel] for kernel in few}
     kernels = [kernel_of for kind, pairs in sides.items() if (kernel_of := _compared(kind, pairs)) is not None]
-    kernels.sort(key=lambda kernel_of: (-kernel_of.longer_ns, kernel_of.name))
+    kernels.sort(key=lambda kernel_of: (-kernel_of.slowdown_ns, kernel_of.name))
     return Slowing(kernels, len(lacking - set(sides)))
 
 
@@ -162,5 +162,5 @@ def _compared(kind: _Kind, pairs: list[tuple[RankMean, RankMean]]) -> Slowed | N
         ratio=float(overlapped.mean_ns) / usual - 1,
         low=interval[0] / usual,
         high=interval[1] / usual,
-        longer_ns=round(longer),
+        slowdown_ns=round(longer),
     )

@@ -178,7 +178,7 @@ def _add_idle(root: Node, broken: Breakdown, on_kernels: np.ndarray[Any, Any]) -
     """Adds the steps' time in which all devices were idle, below the node `IDLE`."""
     idle = root.part("idle", IDLE)
     for place, name in enumerate(PARTS):
-        if name in ("kernel", "memcpy", "memset") or not broken.measured[place]:
+        if name in ("kernel", "copy", "memset") or not broken.measured[place]:
             continue
         ns = broken.parts_ns[:, place] - (on_kernels if name == "communication" else 0)
         if name == "communication" and not ns.any():

@@ -66,7 +66,7 @@ _INSIDE = """
 _CALLS = f"""
     WITH {_GAPS}
     SELECT gap.gap, event.kind, event.name, event.role, count(*) AS calls,
-        sum({_OVERLAP})::BIGINT AS covered_ns, sum(event.dur_ns)::BIGINT AS dur_ns, max(event.dur_ns) AS longest_ns,
+        sum({_OVERLAP})::BIGINT AS covered_ns, sum(event.dur_ns)::BIGINT AS dur_ns, max(event.dur_ns) AS max_ns,
         arg_max(event.id, event.dur_ns) AS id, arg_max(event.thread, event.dur_ns) AS thread,
         arg_max(event.start_ns, event.dur_ns) AS start_ns
     {_INSIDE.replace("{chosen}", "kind = 'runtime'")}
@@ -75,7 +75,7 @@ _CALLS = f"""
 _EVENTS = f"""
     WITH {_GAPS}
     SELECT gap.gap, event.kind, event.name, event.role, 1 AS calls, {_OVERLAP} AS covered_ns,
-        event.dur_ns, event.dur_ns AS longest_ns, event.id, event.thread, event.start_ns
+        event.dur_ns, event.dur_ns AS max_ns, event.id, event.thread, event.start_ns
     {_INSIDE.replace("{chosen}", "kind IN ('operator', 'annotation', 'python', 'overhead')")}
     WHERE 2 * ({_OVERLAP}) >= gap.end_ns - gap.start_ns AND event.role IS DISTINCT FROM 'step'
     ORDER BY gap.gap, event.dur_ns, event.depth DESC
@@ -88,9 +88,9 @@ _ENDED_BY = f"""
     JOIN host_event AS launch ON launch.rank = work.rank AND launch.id = work.launch_id
 """
 _SAME_NAME = """
-    WITH slow (gap, rank, span, kind, name, longest_ns) AS (VALUES {fillers})
+    WITH slow (gap, rank, span, kind, name, max_ns) AS (VALUES {fillers})
     SELECT gap, count(id) AS calls, median(dur_ns) AS median_ns, min(start_ns) AS first_ns,
-        count(DISTINCT coalesce(step, -1)) FILTER (2 * dur_ns >= longest_ns) AS steps
+        count(DISTINCT coalesce(step, -1)) FILTER (2 * dur_ns >= max_ns) AS steps
     FROM slow LEFT JOIN host_event USING (rank, span, kind, name) GROUP BY gap
 """
 _LAUNCHED_BEFORE = """
@@ -125,7 +125,7 @@ def find_fillers(scope: Scope, gaps: Sequence[Gap]) -> dict[Gap, Filler]:
     slow = {
         n: (gaps[n], row)
         for n, row in chosen.items()
-        if row["longest_ns"] >= _SLOW_NS and row["role"] not in ("synchronize", "copy")
+        if row["max_ns"] >= _SLOW_NS and row["role"] not in ("synchronize", "copy")
     }
     first = _first_uses(scope, slow)
     return {
@@ -142,9 +142,7 @@ def _chosen(calls: list[Row], events: list[Row], ended: list[Row]) -> Row:
 
 
 def _filler(row: Row, is_call: bool, events: list[Row], *, is_first_use: bool) -> Filler:
-    around = [
-        event for event in events if event["thread"] == row["thread"] and event["longest_ns"] >= row["longest_ns"]
-    ]
+    around = [event for event in events if event["thread"] == row["thread"] and event["max_ns"] >= row["max_ns"]]
     operator = frame = None
     if is_call:
         operator = next((event["name"] for event in around if event["kind"] == "operator"), None)
@@ -174,7 +172,7 @@ def _first_uses(scope: Scope, slow: Mapping[int, tuple[Gap, Row]]) -> set[int]:
     if not slow:
         return set()
     fillers = ", ".join(
-        f"({n}, {gap.rank}, {gap.span}, {sql_literal(row['kind'])}, {sql_literal(row['name'])}, {row['longest_ns']})"
+        f"({n}, {gap.rank}, {gap.span}, {sql_literal(row['kind'])}, {sql_literal(row['name'])}, {row['max_ns']})"
         for n, (gap, row) in slow.items()
     )
     similar = scope.sql(_SAME_NAME.format(fillers=fillers)).to_pylist()
@@ -182,7 +180,7 @@ def _first_uses(scope: Scope, slow: Mapping[int, tuple[Gap, Row]]) -> set[int]:
 
 
 def _is_first_use(scope: Scope, gap: Gap, row: Row, similar: Row) -> bool:
-    slower = similar["calls"] > 2 and row["longest_ns"] >= _SLOWER * similar["median_ns"]
+    slower = similar["calls"] > 2 and row["max_ns"] >= _SLOWER * similar["median_ns"]
     if row["role"] in ("launch", "graph_launch"):
         launch = {"rank": gap.rank, "id": row["id"]}
         return slower and not scope.value(_LAUNCHED_BEFORE, launch)

@@ -16,7 +16,7 @@ DOMINANT = 0.5
 _FEWEST_STEPS = 3
 """Of two steps one always has half."""
 _OF_PHASE = """
-    SELECT rank, step, sum(dur_ns * stands_for)::DOUBLE AS ns FROM phase_step WHERE phase = $phase GROUP BY rank, step
+    SELECT rank, step, sum(dur_ns * weight)::DOUBLE AS ns FROM phase_step WHERE phase = $phase GROUP BY rank, step
 """
 
 

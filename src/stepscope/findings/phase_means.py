@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 COMPUTE = ("forward", "backward", "optimizer")
-_PHASE_OF = {"dataloader": "input_wait", "memcpy": "host_to_device", "residual": "residual"}
+_PHASE_OF = {"dataloader": "input_wait", "copy": "host_to_device", "residual": "residual"}
 """The phase behind each part of the step, with the part's name in the step breakdown."""
 PARTS = (*_PHASE_OF, "communication", "compute")
 

@@ -53,7 +53,7 @@ def find_phases(host: Host, steps: Steps) -> dict[str, pa.Table]:
     if not counted.any():
         return {}
     rows = [
-        {"step": number, "phase": name, "dur_ns": values[row], "stands_for": 1}
+        {"step": number, "phase": name, "dur_ns": values[row], "weight": 1}
         for row, number in enumerate(steps.number[counted].tolist())
         for name, values in columns.items()
     ]
@@ -68,5 +68,5 @@ def _mean(name: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:
         "mean_ns": float(values.mean()),
         "median_ns": float(np.median(values)),
         "p95_ns": float(np.quantile(values, 0.95)),
-        "largest_ns": int(values.max()),
+        "max_ns": int(values.max()),
     }

@@ -60,7 +60,7 @@ class Steps:
     end: Int64s
     device_events: Int64s
     complete: NDArray[np.bool_]
-    slow_first: NDArray[np.bool_]
+    is_warmup: NDArray[np.bool_]
     rule: str
     similarity: NDArray[np.float64] | None = None
 
@@ -88,9 +88,9 @@ class Steps:
                 "host_end_ns": self.host_end,
                 "device_events": self.device_events,
                 "complete": self.complete,
-                "slow_first": self.slow_first,
+                "is_warmup": self.is_warmup,
                 "rule": pa.array([self.rule] * len(self), pa.string()),
-                "alike_ratio": pa.array(
+                "similarity": pa.array(
                     [None] * len(self) if self.similarity is None else self.similarity, pa.float64()
                 ),
             }
@@ -147,7 +147,7 @@ def find_steps(
         end=end.copy(),
         device_events=np.zeros(len(number), dtype=np.int64),
         complete=np.ones(len(number), dtype=bool) if period is None else period.complete.copy(),
-        slow_first=np.zeros(len(number), dtype=bool),
+        is_warmup=np.zeros(len(number), dtype=bool),
         rule=rule,
         similarity=None if period is None else period.similarity,
     )
@@ -160,15 +160,15 @@ def find_steps(
         )
         if truncated:
             _mark_lacking(steps, launched, host, device, launch)
-        first = slow_first((steps.end - steps.start).tolist(), steps.complete.tolist())
+        first = is_warmup((steps.end - steps.start).tolist(), steps.complete.tolist())
         if first is not None:
-            steps.slow_first[first] = True
+            steps.is_warmup[first] = True
     elif truncated:
         steps.complete[:] = False
     return steps
 
 
-def slow_first(lengths_ns: Sequence[int], complete: Sequence[bool]) -> int | None:
+def is_warmup(lengths_ns: Sequence[int], complete: Sequence[bool]) -> int | None:
     """Index of the first complete step, if it takes so long that means are better without it. If a later
     one takes longer, steps are uneven, and it is one of them.
 

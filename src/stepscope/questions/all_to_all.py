@@ -26,8 +26,8 @@ _COLUMNS = (
     Column("start_ns", "int", "when its first rank started, since the run's start", moment=True),
     Column("ranks", "int", "ranks that took part", "count"),
     Column("total_bytes", "int", "what they received together", sums=True),
-    Column("most_over_mean", "float", "what the rank received that received most, over their mean"),
-    Column("most_on_rank", "int", "that rank; empty where all received alike"),
+    Column("max_over_mean", "float", "what the rank received that received most, over their mean"),
+    Column("max_rank", "int", "that rank; empty where all received alike"),
 )
 
 
@@ -35,7 +35,7 @@ _FORMS = {
     "pair": ("group", "source", "destination", "calls", "bytes", "share_ratio"),
     "rank": ("group", "rank", "calls", "sent_bytes", "sent_over_mean", "received_bytes",
              "received_over_mean"),
-    "exchange": ("group", "start_ns", "ranks", "total_bytes", "most_over_mean", "most_on_rank"),
+    "exchange": ("group", "start_ns", "ranks", "total_bytes", "max_over_mean", "max_rank"),
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from stepscope.query.scope import Scope
         Column("explanation", "text", "what was found and what it means"),
         Column("affects", "text", "questions whose answers it makes unreliable; `all` for all"),
         Column("path", "text", "file that was read", shown=False),
-        Column("events_kept", "int", "events read, the repaired ones among them", "count", shown=False),
+        Column("events_read", "int", "events read, the repaired ones among them", "count", shown=False),
         Column("events_repaired", "int", "events repaired to be read", "count", shown=False),
         Column("events_dropped", "int", "events that could not be read", "count", shown=False),
         Column("damage_offset", "int", "byte of the uncompressed file where damage starts", shown=False),
@@ -62,10 +62,10 @@ def checks(scope: Scope, all: bool = False) -> ArrowTable:  # noqa: A002  # the 
                         OR coalesce(unknown_categories, '{}') <> '{}' THEN 'note'
                     ELSE 'ok'
                 END AS severity,
-                rank, span, path, events_kept, events_repaired, events_dropped,
+                rank, span, path, events_read, events_repaired, events_dropped,
                 damage_offset, damage,
                 concat(
-                    path, ': ', events_kept, ' events kept',
+                    path, ': ', events_read, ' events kept',
                     CASE WHEN events_repaired > 0 THEN ', ' || events_repaired || ' of them repaired' END,
                     CASE WHEN events_dropped > 0 THEN ', ' || events_dropped || ' dropped' END,
                     CASE WHEN truncated THEN '; the file ends before its JSON does' END,
@@ -88,9 +88,9 @@ def checks(scope: Scope, all: bool = False) -> ArrowTable:  # noqa: A002  # the 
             SELECT
                 'ok' AS severity, 'source' AS "check", 0 AS count, '' AS affects,
                 count(*) || CASE WHEN count(*) = 1 THEN ' file' ELSE ' files' END
-                    || ' in order: ' || sum(events_kept) || ' events kept, none repaired or dropped'
+                    || ' in order: ' || sum(events_read) || ' events kept, none repaired or dropped'
                     AS explanation,
-                sum(events_kept) AS events_kept, 0 AS events_repaired, 0 AS events_dropped
+                sum(events_read) AS events_read, 0 AS events_repaired, 0 AS events_dropped
             FROM file WHERE severity = 'ok' AND NOT $all HAVING count(*) > 0
         )
         FROM row_

@@ -18,7 +18,7 @@ _KEYS = (
     Column("step", "int", "number of the step that launched it, as the program counts"),
     Column("operation", "text", "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, ..."),
     Column("parallelism", "text", "data, tensor, pipeline, expert or context; empty where nothing tells"),
-    Column("told_by", "text", "what tells: description, gradients, FSDP, DDP, module class or neighbours", shown=False),
+    Column("source", "text", "what tells: description, gradients, FSDP, DDP, module class or neighbours", shown=False),
     Column("group", "text", "name of the process group"),
     Column("description", "text", "its description"),
     Column("ranks", "text", "its ranks"),
@@ -26,7 +26,7 @@ _KEYS = (
     Column("dtype", "text", "element type"),
     Column("message_bytes", "int", "size of one, as nccl-tests counts it"),
     Column("library", "text", "nccl, rccl, gloo, mpi, symmetric_memory, custom, ...", shown="varying"),
-    Column("reach", "text", "intra_node or inter_node, where the nodes of its ranks are known", shown="varying"),
+    Column("extent", "text", "intra_node or inter_node, where the nodes of its ranks are known", shown="varying"),
 )  # fmt: skip
 _SUMS = (
     Column("calls", "int", "collectives, each counted on every rank", "count"),
@@ -44,13 +44,13 @@ _SUMS = (
 )  # fmt: skip
 _COLUMNS = (*_KEYS, *_SUMS)
 _FORMS = {
-    "operation": ("operation", "parallelism", "told_by", "group_size", "library", "reach"),
-    "size": ("operation", "group_size", "dtype", "message_bytes", "library", "reach"),
-    "group": ("group", "description", "ranks", "group_size", "parallelism", "told_by", "operation"),
-    "parallelism": ("parallelism", "told_by", "reach"),
-    "module": ("module", "operation", "parallelism", "told_by"),
+    "operation": ("operation", "parallelism", "source", "group_size", "library", "extent"),
+    "size": ("operation", "group_size", "dtype", "message_bytes", "library", "extent"),
+    "group": ("group", "description", "ranks", "group_size", "parallelism", "source", "operation"),
+    "parallelism": ("parallelism", "source", "extent"),
+    "module": ("module", "operation", "parallelism", "source"),
     "rank": ("rank", "operation", "library"),
-    "step": ("rank", "step", "operation", "parallelism", "told_by"),
+    "step": ("rank", "step", "operation", "parallelism", "source"),
 }
 
 
@@ -120,7 +120,7 @@ _SAID = {"group": "group_name", "description": "group_description", "ranks": "gr
 def _value(one: CollectiveGroup, name: str) -> Any:
     if name == "parallelism":
         return one.serves.kind
-    return one.serves.rule if name == "told_by" else one.row[_SAID.get(name, name)]
+    return one.serves.rule if name == "source" else one.row[_SAID.get(name, name)]
 
 
 def _ratio(exposed_ns: int | None, own: list[CollectiveGroup]) -> float | None:

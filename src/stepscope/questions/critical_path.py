@@ -36,18 +36,18 @@ _COLUMNS = (
     Column("path_ns", "int", "time on the path", sums=True),
     Column("step_ns", "float", "the same in a step"),
     Column("share_ratio", "float", "the part of the steps' time", sums=True),
-    Column("largest", "text", "what has the most time in it", kernels=True),
-    Column("largest_part_ns", "int", "and how much of it"),
+    Column("max_part", "text", "what has the most time in it", kernels=True),
+    Column("max_part_ns", "int", "and how much of it"),
     *(Column(name, "int", f"time on the path: {', '.join(kinds)}", "ns") for name, kinds in _OF_STEPS.items()),
     Column("total_ns", "int", "time of the step: the sum of the parts", sums=True),
 )
 _FIGURES = ("pieces", "path_ns", "step_ns", "share_ratio")
 _FORMS = {
-    "kind": ("span", "kind", "class", *_FIGURES, "largest", "largest_part_ns"),
+    "kind": ("span", "kind", "class", *_FIGURES, "max_part", "max_part_ns"),
     "name": ("span", "kind", "class", "name", "operator", *_FIGURES),
-    "operator": ("span", "operator", *_FIGURES, "largest", "largest_part_ns"),
-    "module": ("span", "module", *_FIGURES, "largest", "largest_part_ns"),
-    "rank": ("span", "rank", *_FIGURES, "largest", "largest_part_ns"),
+    "operator": ("span", "operator", *_FIGURES, "max_part", "max_part_ns"),
+    "module": ("span", "module", *_FIGURES, "max_part", "max_part_ns"),
+    "rank": ("span", "rank", *_FIGURES, "max_part", "max_part_ns"),
     "step": ("span", "step", "start_ns", *_OF_STEPS, "total_ns"),
     "piece": ("span", "step", "rank", "start_ns", "kind", "class", "name", "operator", "module", "path_ns"),
 }  # fmt: skip
@@ -131,7 +131,7 @@ def _rows(pieces: ArrowTable, by: str, steps: int) -> list[Row]:
     names = _FORMS[by]
     if by == "step":
         return _step_rows(pieces)
-    keys = [name for name in names[: names.index("pieces")] if name != "largest"]
+    keys = [name for name in names[: names.index("pieces")] if name != "max_part"]
     by_name = pieces.group_by([*keys, *{"kind", "name"}.difference(keys)]).aggregate(
         [("dur_ns", "sum"), ("dur_ns", "count")]
     )
@@ -145,14 +145,14 @@ def _rows(pieces: ArrowTable, by: str, steps: int) -> list[Row]:
         entry[1] += row["dur_ns_sum"]
         entry[2] = max(entry[2], (label, row["dur_ns_sum"]), key=lambda one: one[1])
     rows = []
-    for key, (count, ns, (largest, largest_ns)) in found.items():
+    for key, (count, ns, (largest, max_ns)) in found.items():
         figures = {
             "pieces": count,
             "path_ns": ns,
             "step_ns": ns / steps,
             "share_ratio": ns / total if total else None,
-            "largest": largest,
-            "largest_part_ns": largest_ns,
+            "max_part": largest,
+            "max_part_ns": max_ns,
         }
         rows.append(dict(zip(keys, key, strict=True)) | figures)
     return sorted(rows, key=lambda row: (-row["path_ns"], *(str(row[name]) for name in keys)))

@@ -16,7 +16,7 @@ from stepscope.query.declare import Column, Parameter, by_form, question
 from stepscope.query.rows import ArrowTable, Row, answer_dicts, noted
 from stepscope.query.scope import Scope
 
-LEAST_RATIO = 0.001
+MIN_RATIO = 0.001
 _NS, _SAMPLES, _INSTRUCTIONS, _CYCLES = range(len(FIGURES))
 _TAKEN_FOR_RUNNING = "running: threads that py-spy took for running; sleeps and waits can be among the samples."
 _WAITS = "waiting"
@@ -96,17 +96,17 @@ _THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM 
             "bottom-up",
         ),
         Parameter(
-            "least_ratio",
+            "min_ratio",
             "float",
             "leave out what has less than this part of everything, with all that is below it in a tree",
-            LEAST_RATIO,
+            MIN_RATIO,
         ),
     ),
     drawing="tree",
     fills="Sample it: stepscope record --sample -- train.py, or record Python frames with "
     "stepscope record --stack -- train.py.",
 )  # fmt: skip
-def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATIO) -> ArrowTable:
+def hotspots(scope: Scope, by: str = "function", min_ratio: float = MIN_RATIO) -> ArrowTable:
     """Sampled or traced functions, of all requested ranks and files together, the heaviest first. Samples are
     those of py-spy (raw or speedscope), Linux perf (`perf script`), collapsed stacks, Nsight Systems' CPU samples and
     VTune's reports of functions and of call trees; traced calls are the Python frames of torch.profiler (`with_stack`).
@@ -142,9 +142,9 @@ def hotspots(scope: Scope, by: str = "function", least_ratio: float = LEAST_RATI
         if by == "thread":
             rows += _threads(time, threads)
         elif by in _GROUPS:
-            rows += _flat(time, _GROUPS[by], by, least_ratio)
+            rows += _flat(time, _GROUPS[by], by, min_ratio)
         else:
-            rows += _tree(time, least_ratio, first=len(rows), upside_down=by == "bottom-up")
+            rows += _tree(time, min_ratio, first=len(rows), upside_down=by == "bottom-up")
     names = [column.name for column in hotspots.columns if column.name in _OF_FORM[by]]
     table = answer_dicts(hotspots.columns, rows, names)
     imported = max((row.get("total_ratio") or 0 for row in rows if row.get("function") == IMPORTED), default=0)
@@ -212,7 +212,7 @@ def _named(frame: Frame) -> Row:
     return {"function": frame.function, "library": frame.library, "file": frame.file}
 
 
-def _flat(time: HostTime, group: Callable[[Frame], str], by: str, least_ratio: float) -> Iterator[Row]:
+def _flat(time: HostTime, group: Callable[[Frame], str], by: str, min_ratio: float) -> Iterator[Row]:
     names = [group(frame) for frame in time.frames]
     tree, first = time.regrouped(names)
     everything = tree.self_values.sum(axis=0)
@@ -223,7 +223,7 @@ def _flat(time: HostTime, group: Callable[[Frame], str], by: str, least_ratio: f
     called = bool((tree.parent >= 0).any())
     order = np.lexsort((-below[:, basis], -own[:, basis]))
     for key in order.tolist():
-        if below[key, basis] < least_ratio * everything[basis]:
+        if below[key, basis] < min_ratio * everything[basis]:
             continue
         frame = time.frames[first[key]]
         named = {"function": names[first[key]]} if by == "library" else _named(frame)
@@ -248,14 +248,14 @@ def _threads(time: HostTime, names: dict[tuple[int, int, int], Row]) -> Iterator
             } | ({"self_ratio": None} if clock == _WAITS else {})
 
 
-def _tree(time: HostTime, least_ratio: float, *, first: int, upside_down: bool) -> Iterator[Row]:
+def _tree(time: HostTime, min_ratio: float, *, first: int, upside_down: bool) -> Iterator[Row]:
     tree, frame_of = time.regrouped([_function(frame) for frame in time.frames])
     everything = tree.self_values.sum(axis=0)
     if upside_down:
         tree = from_below(tree)
     total = tree.totals
     basis = _basis(time)
-    kept = np.flatnonzero(total[:, basis] >= max(least_ratio * everything[basis], 1))
+    kept = np.flatnonzero(total[:, basis] >= max(min_ratio * everything[basis], 1))
     rows, above = listed(kept[np.lexsort((kept, -total[kept, basis]))], tree.parent)
     depth = tree.depth[rows].tolist()
     for place, node in enumerate(rows.tolist()):

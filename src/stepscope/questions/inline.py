@@ -14,7 +14,7 @@ _NONE = (
     "Nothing was measured inline; `stepscope phases` has what was timed of every step. Record it: "
     "`stepscope record --inline -- {script}`"
 )
-_NUMBERS = "SELECT DISTINCT alike FROM measured WHERE alike > 1"
+_NUMBERS = "SELECT DISTINCT effective_n FROM measured WHERE effective_n > 1"
 _RAN_ON = """
     CASE WHEN kind = 'event' AND min(stream) OVER () < max(stream) OVER () OR max(device) OVER () > 0
     THEN CASE WHEN stream = -1 THEN 'host' ELSE
@@ -39,13 +39,13 @@ _PER_RANK = f"""
     , bounded AS (
         SELECT
             measured.*,
-            point * std_ns / sqrt(alike) AS half_ns,
+            point * std_ns / sqrt(effective_n) AS half_ns,
             CASE WHEN half_ns < mean_ns THEN mean_ns - half_ns WHEN half_ns IS NOT NULL THEN 0e0 END AS ci95_low_ns,
             mean_ns + half_ns AS ci95_high_ns
-        FROM measured LEFT JOIN (VALUES {{points}}) AS student(alike, point) USING (alike)
+        FROM measured LEFT JOIN (VALUES {{points}}) AS student(effective_n, point) USING (effective_n)
     )
     SELECT
-        name AS label, rank, n, alike, mean_ns, median_ns, std_ns, relative_std_ratio, p5_ns, p95_ns,
+        name AS label, rank, n, effective_n, mean_ns, median_ns, std_ns, relative_std_ratio, p5_ns, p95_ns,
         ci95_low_ns, ci95_high_ns,
         stable, start_offset_ns, share_ratio, {_RAN_ON} AS ran_on, start_index, end_index,
         inside, (
@@ -56,7 +56,7 @@ _PER_RANK = f"""
                 AND around.start_index < bounded.start_index
                 AND around.end_index > bounded.end_index
                 AND around.ci95_high_ns < bounded.ci95_low_ns
-        ) AS longer_than, occurrence, device, stream, clock, kind, span,
+        ) AS exceeds, occurrence, device, stream, clock, kind, span,
         CASE WHEN kind = 'iteration' THEN cost.models END AS models,
         CASE WHEN kind = 'iteration' THEN cost.complete_after END AS complete_after,
         CASE WHEN kind = 'iteration' THEN cost.iterations END AS iterations,
@@ -96,7 +96,7 @@ _OVER_RANKS = """
         Column("ranks", "int", "ranks it was measured on", "count"),
         Column("n", "int", "measurements; NULL where the file has only an average", "count"),
         Column(
-            "alike",
+            "effective_n",
             "float",
             "measurements that stand for equally many iterations and tell as much; n where these do",
             shown=False,
@@ -125,7 +125,7 @@ _OVER_RANKS = """
         Column("end_index", "int", "place of its end among them", shown=False),
         Column("inside", "text", "measured event around it on its stream", shown=False),
         Column(
-            "longer_than",
+            "exceeds",
             "text",
             "event around it above whose 95 % interval its own lies: they were measured in iterations that did "
             "different work",
@@ -203,6 +203,6 @@ def inline(scope: Scope, by: str = "rank") -> ArrowTable:
     if by == "label":
         return noted(scope.sql(f"WITH {MEASURED} {_OVER_RANKS}"), words)
     lacks = scope.has_none("inline_timing")
-    numbers = [] if lacks else scope.sql(f"WITH {MEASURED} {_NUMBERS}").column("alike").to_pylist()
+    numbers = [] if lacks else scope.sql(f"WITH {MEASURED} {_NUMBERS}").column("effective_n").to_pylist()
     points = ", ".join(f"({n!r}e0, {student_t(n - 1)})" for n in numbers) or "(NULL, NULL)"
     return noted(scope.sql(f"WITH {MEASURED} {_PER_RANK.format(points=points)}"), words)

@@ -234,7 +234,7 @@ SUMS: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
         "total_ns",
         (
             "kernel_ns",
-            "memcpy_ns",
+            "copy_ns",
             "memset_ns",
             "communication_ns",
             "runtime_ns",

@@ -46,15 +46,15 @@ _COLUMNS = (
     Column("reserved_bytes", "int", "bytes that the allocator holds of the device"),
     Column("device_bytes", "int", "memory of the device"),
     Column("free_bytes", "int", "bytes that it holds and nobody uses"),
-    Column("largest_free_bytes", "int", "largest of these in one piece"),
+    Column("max_free_block_bytes", "int", "largest of these in one piece"),
     Column("rounding_bytes", "int", "bytes of used blocks beyond what was asked for"),
     Column("unused_ratio", "float", "free_bytes of reserved_bytes"),
     Column("start_bytes", "int", "allocated when it starts"),
     Column("end_bytes", "int", "allocated when it ends"),
     Column("growth_bytes", "int", "end_bytes less those of the step before"),
-    Column("made", "int", "allocations that were made", "count", shown=False),
-    Column("made_bytes", "int", "their bytes", shown=False),
-    Column("kept_bytes", "int", "bytes of these that are alive at its end"),
+    Column("allocs", "int", "allocations that were made", "count", shown=False),
+    Column("alloc_bytes", "int", "their bytes", shown=False),
+    Column("retained_bytes", "int", "bytes of these that are alive at its end"),
     Column("peak_reserved_bytes", "int", "most that was reserved", shown=False),
     Column("out_of_memory", "int", "times that the device had too little", "count", shown="varying"),
 )
@@ -62,23 +62,23 @@ _COLUMNS = (
 _OF = {
     "device": (
         *_PLACE, "source", "at_ns", "step", "peak_bytes", "allocations", "reserved_bytes", "device_bytes",
-        "free_bytes", "largest_free_bytes", "unused_ratio", "start_bytes", "end_bytes", "made",
-        "made_bytes", "peak_reserved_bytes", "out_of_memory",
+        "free_bytes", "max_free_block_bytes", "unused_ratio", "start_bytes", "end_bytes", "allocs",
+        "alloc_bytes", "peak_reserved_bytes", "out_of_memory",
     ),
     "step": (
         *_PLACE, "at_ns", "step", "peak_bytes", "reserved_bytes", "start_bytes", "end_bytes",
-        "growth_bytes", "made", "made_bytes", "kept_bytes",
+        "growth_bytes", "allocs", "alloc_bytes", "retained_bytes",
     ),
     "pool": (
         *_PLACE, "pool", "private_pool", "stream", "segments", "allocated_bytes", "pending_bytes",
-        "reserved_bytes", "free_bytes", "largest_free_bytes", "rounding_bytes", "unused_ratio",
+        "reserved_bytes", "free_bytes", "max_free_block_bytes", "rounding_bytes", "unused_ratio",
     ),
     "oom": (
         *_PLACE, "at_ns", "step", "stack", "requested_bytes", "device_free_bytes", "allocated_bytes",
-        "pending_bytes", "reserved_bytes", "free_bytes", "largest_free_bytes",
+        "pending_bytes", "reserved_bytes", "free_bytes", "max_free_block_bytes",
     ),
 } | {
-    part: (*_PLACE, "at_ns", "step", part, "bytes", "share_ratio", "allocations", "made", "made_bytes")
+    part: (*_PLACE, "at_ns", "step", part, "bytes", "share_ratio", "allocations", "allocs", "alloc_bytes")
     for part in _PARTS
 }  # fmt: skip
 
@@ -89,7 +89,7 @@ _POOLS = """
         coalesce(sum(bytes) FILTER (state = 'pending'), 0)::BIGINT AS pending_bytes,
         sum(bytes)::BIGINT AS reserved_bytes,
         coalesce(sum(bytes) FILTER (state = 'free'), 0)::BIGINT AS free_bytes,
-        coalesce(max(bytes) FILTER (state = 'free'), 0) AS largest_free_bytes,
+        coalesce(max(bytes) FILTER (state = 'free'), 0) AS max_free_block_bytes,
         coalesce(sum(bytes - requested_bytes) FILTER (state = 'allocated'), 0)::BIGINT AS rounding_bytes,
         sum(bytes) FILTER (state = 'free') / sum(bytes) AS unused_ratio
     FROM memory_block GROUP BY ALL ORDER BY rank, span, device, reserved_bytes DESC, pool, private_pool, stream
@@ -148,7 +148,7 @@ def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> ArrowT
     *Allocated* is what the program uses; *reserved* is what torch's allocator holds of the device, and the rest of
     that is *free*, which another allocation can use if it fits in one piece. A trace counts blocks as
     the allocator rounded them, a snapshot the requested sizes, like torch's own viewer; `--by pool` has both for
-    the end of a snapshot. `free_bytes` and `largest_free_bytes` are those of the moment, replayed from the
+    the end of a snapshot. `free_bytes` and `max_free_block_bytes` are those of the moment, replayed from the
     end of the snapshot; for a trace, which does not show where blocks lie, only the difference is known.
 
     With `--by step` a step's memory is that between its start and end on the host. `growth_bytes` compares the
@@ -271,7 +271,7 @@ def _device_rows(
             row |= {
                 "reserved_bytes": reserved,
                 "free_bytes": unused,
-                "largest_free_bytes": None if free is None else free.largest,
+                "max_free_block_bytes": None if free is None else free.largest,
                 "unused_ratio": unused / reserved if reserved else None,
                 "peak_reserved_bytes": int(memory.reserved[states].max()),
             }
@@ -281,8 +281,8 @@ def _device_rows(
 def _number_made(memory: Memory, made: Any) -> dict[str, int | None]:
     """How many allocations were made, and their bytes; None if they cannot be distinguished without addresses."""
     if not memory.addressed:
-        return {"made": None, "made_bytes": None}
-    return {"made": len(made), "made_bytes": int(memory.bytes[made].sum())}
+        return {"allocs": None, "alloc_bytes": None}
+    return {"allocs": len(made), "alloc_bytes": int(memory.bytes[made].sum())}
 
 
 def _part_rows(asked: RequestedMemory, by: str, at_ns: int | None) -> Iterator[dict[str, Any]]:
@@ -310,16 +310,16 @@ def _part_rows(asked: RequestedMemory, by: str, at_ns: int | None) -> Iterator[d
             by: name,
             "bytes": int(memory.bytes[here].sum()),
             "allocations": len(here),
-            "made": len(own),
-            "made_bytes": int(memory.bytes[own].sum()),
+            "allocs": len(own),
+            "alloc_bytes": int(memory.bytes[own].sum()),
         }
     if rest:
         name = UNKNOWN if by == "category" else memory.unexplained_name(state)
-        made_here = {"made": 0, "made_bytes": 0} if memory.addressed else {}
+        made_here = {"allocs": 0, "alloc_bytes": 0} if memory.addressed else {}
         row = rows.setdefault(name, {by: name, "bytes": 0, **made_here})
         row["bytes"] += rest
     shared = memory.place | _moment(memory, state, at_ns)
-    for row in sorted(rows.values(), key=lambda one: (-one["bytes"], -one.get("made_bytes", 0), one[by] or "")):
+    for row in sorted(rows.values(), key=lambda one: (-one["bytes"], -one.get("alloc_bytes", 0), one[by] or "")):
         yield shared | row | {"share_ratio": row["bytes"] / total if total else None}
 
 
@@ -345,7 +345,7 @@ def _step_rows(asked: RequestedMemory) -> Iterator[dict[str, Any]]:
             "end_bytes": end,
             "growth_bytes": None if before is None else end - before,
             **_number_made(memory, made),
-            "kept_bytes": int(memory.bytes[made][memory.end[made] > last].sum()) if memory.addressed else None,
+            "retained_bytes": int(memory.bytes[made][memory.end[made] > last].sum()) if memory.addressed else None,
         }
         before = end
 

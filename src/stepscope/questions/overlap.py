@@ -18,7 +18,7 @@ _OF_TIME = (
     Column("exposed_ns", "int", "the part in which it did not"),
     Column("overlap_ratio", "float", "hidden as a part of communication"),
     Column("computation_ns", "int", "kernels that compute, and fills, ran"),
-    Column("beside_ratio", "float", "hidden as a part of computation", shown=False),
+    Column("overlapped_ratio", "float", "hidden as a part of computation", shown=False),
 )
 _OF_KERNELS = (
     Column("name", "text", "name of the kernel", kernels=True),
@@ -26,14 +26,14 @@ _OF_KERNELS = (
     Column("grid", "text", "blocks of the grid: x,y,z", shown=False),
     Column("block", "text", "threads of a block: x,y,z", shown=False),
     Column("input_dims", "text", "shapes of the operator's inputs, as a JSON list", shown=False),
-    Column("beside", "int", "runs beside communication", "count"),
+    Column("overlapped", "int", "runs beside communication", "count"),
     Column("alone", "int", "runs without", "count"),
     Column("alone_mean_ns", "float", "mean duration of those without"),
-    Column("beside_mean_ns", "float", "mean duration of those beside communication"),
+    Column("overlapped_mean_ns", "float", "mean duration of those beside communication"),
     Column("slower_ratio", "float", "by how much a run beside it takes longer"),
     Column("slower_low_ratio", "float", "lower end of the 95 % interval of that"),
     Column("slower_high_ratio", "float", "upper end"),
-    Column("longer_ns", "int", "by how much the runs beside it took longer together", sums=True),
+    Column("slowdown_ns", "int", "by how much the runs beside it took longer together", sums=True),
 )  # fmt: skip
 _COLUMNS = (*_OF_TIME, *_OF_KERNELS)
 
@@ -98,7 +98,7 @@ def overlap(scope: Scope, by: str = "device") -> ArrowTable:
                         "exposed_ns": exposed,
                         "overlap_ratio": hidden / communication if communication else None,
                         "computation_ns": computation,
-                        "beside_ratio": hidden / computation if computation else None,
+                        "overlapped_ratio": hidden / computation if computation else None,
                     }
                 )
     names = [column.name for column in _OF_TIME if by == "step" or column.name != "step"]
@@ -111,7 +111,7 @@ def _kernels(scope: Scope) -> ArrowTable:
     found = slowed(scope)
     rows = [
         [one.name, one.operator, one.grid, one.block, one.dims, one.overlapped, one.clear, one.clear_ns,
-         one.overlapped_ns, one.ratio, one.low, one.high, one.longer_ns]
+         one.overlapped_ns, one.ratio, one.low, one.high, one.slowdown_ns]
         for one in found.kernels
     ]  # fmt: skip
     answer = answer_rows(_COLUMNS, rows, [column.name for column in _OF_KERNELS])

@@ -22,11 +22,11 @@ _COLUMNS = (
     Column("step", "int", "number of the step, or of the first of a window"),
     Column("steps", "int", "steps that were counted", "count"),
     Column("mean_ns", "float", "mean time on the host per step"),
-    Column("late_ns", "float", "what the others wait for the rank, per step"),
+    Column("skew_ns", "float", "what the others wait for the rank, per step"),
     Column("share_ratio", "float", "its part of the mean step"),
     Column("median_ns", "float", "median over the kept steps"),
     Column("p95_ns", "float", "95th percentile over the kept steps"),
-    Column("largest_ns", "int", "longest of any step", shown=False),
+    Column("max_ns", "int", "longest of any step", shown=False),
     Column("device_mean_ns", "float", "mean time on the device per step", shown=False),
     Column("over_fastest_ratio", "float", "its mean over that of the rank with the least", ""),
     Column("total_ns", "int", "the complete step"),
@@ -130,7 +130,7 @@ def _phases(scope: Scope, found: list[RankedFinding]) -> ArrowTable:
             rank, phase, steps, mean_ns,
             mean_ns / nullif(max(mean_ns) FILTER (WHERE phase = 'step')
                 OVER (PARTITION BY rank, span), 0) AS share_ratio,
-            median_ns, p95_ns, largest_ns, device_mean_ns,
+            median_ns, p95_ns, max_ns, device_mean_ns,
             CASE WHEN phase <> '{OTHER_STEPS}' THEN mean_ns / nullif(min(mean_ns) OVER (PARTITION BY phase), 0)
                 END AS over_fastest_ratio,
             peak_bytes, reserved_bytes, peak_of, first_batch_ns,
@@ -146,7 +146,7 @@ def _phases(scope: Scope, found: list[RankedFinding]) -> ArrowTable:
     )
 
 
-_OF_VERDICT = ("kind", "rank", "ranks", "phase", "late_ns", "share_ratio", "evidence", "next_step")
+_OF_VERDICT = ("kind", "rank", "ranks", "phase", "skew_ns", "share_ratio", "evidence", "next_step")
 
 
 def _findings(found: list[RankedFinding]) -> ArrowTable:
@@ -202,7 +202,7 @@ def _timing(scope: Scope) -> list[str]:
         SELECT arg_max(phase.timed_every, phase.timing_ns) AS every, max(phase.timing_ns) AS ns,
             arg_max(times.mean_ns, phase.timing_ns) AS step_ns,
             sum(phase.disturbed_steps)::BIGINT AS disturbed, sum(phase.unobserved_steps)::BIGINT AS unobserved,
-            coalesce((SELECT bool_or(stands_for > 1) FROM phase_step), true) AS left_out
+            coalesce((SELECT bool_or(weight > 1) FROM phase_step), true) AS left_out
         FROM phase LEFT JOIN ({times_of(scope)}) times USING (rank, span, phase) WHERE phase = 'step'
         """
     ).to_pylist()
@@ -231,7 +231,7 @@ def _other_steps(scope: Scope) -> list[str]:
     """Says how the timed steps differ from all, for the rank where they differ most."""
     found = scope.sql(
         f"""
-        SELECT sum({TOGETHER}) / sum(stands_for) AS mean_ns, sum(dur_ns * stands_for) / sum({TOGETHER}) - 1 AS part
+        SELECT sum({TOGETHER}) / sum(weight) AS mean_ns, sum(dur_ns * weight) / sum({TOGETHER}) - 1 AS part
         FROM phase_step WHERE phase = 'step' GROUP BY rank, span ORDER BY abs(part) DESC LIMIT 1
         """
     ).to_pylist()

@@ -13,7 +13,7 @@ from stepscope.query.scope import Scope
 _ROWS = """
 SELECT
     source.path, source.rank, rank.rank_rule, source.span,
-    source.events_kept, source.events_repaired, source.events_dropped,
+    source.events_read, source.events_repaired, source.events_dropped,
     source.truncated, source.damage_offset, source.damage,
     source.bytes, source.format, source.tool, source.tool_version,
     source.unknown_categories, source.unknown_fields,
@@ -33,7 +33,7 @@ ORDER BY source.rank, source.span, source.path
         Column("rank", "int", "rank whose recording it is"),
         Column("rank_rule", "text", "how the rank was found"),
         Column("span", "int", "which of the rank's recordings it is, from 0", shown="varying"),
-        Column("events_kept", "int", "events that were read, the repaired ones among them", "count"),
+        Column("events_read", "int", "events that were read, the repaired ones among them", "count"),
         Column("events_repaired", "int", "events that had to be repaired to be read", "count"),
         Column("events_dropped", "int", "events that could not be read", "count"),
         Column("truncated", "bool", "the file ends before its JSON does", shown=False),

@@ -16,7 +16,7 @@ _OF_PHASES = "The parts of a step are of traces; `stepscope phases SRC --by step
 
 _PARTS = (
     Column("kernel_ns", "int", "at least one kernel that computes was running"),
-    Column("memcpy_ns", "int", "the device copied and no kernel computed"),
+    Column("copy_ns", "int", "the device copied and no kernel computed"),
     Column("memset_ns", "int", "the device filled memory and did nothing of the above"),
     Column(
         "communication_ns",
@@ -91,7 +91,7 @@ def steps(scope: Scope, by: str = "step") -> ArrowTable:
     most is examined, with its ranges, outermost operators and launches of graphs: a range, else a launch of a
     graph, else an operator, the rarest first, that cuts them into at least three repeats with the
     same content (95 % in common). The check `no_steps` and the column `rule` of the table `step` say
-    how steps were found, the check and `alike_ratio` how much the repeats have in common. Otherwise the
+    how steps were found, the check and `similarity` how much the repeats have in common. Otherwise the
     complete recording is one step.
 
     A step runs from its start on the host, or from where the step before it left the device free if that is later, to

@@ -44,11 +44,11 @@ _COLUMNS = (
         "passed on",
         sums=True,
     ),
-    Column("late_ns", "float", "what one of the others loses by it in a mean step", sums=True),
+    Column("skew_ns", "float", "what one of the others loses by it in a mean step", sums=True),
     Column("step_ratio", "float", "the part of the mean step that this is"),
     Column("share_ratio", "float", "the part of all that the rank did longer"),
-    Column("longest_ns", "int", "what the rank waited that waited longest"),
-    Column("longest_rank", "int", "which rank that was"),
+    Column("max_ns", "int", "what the rank waited that waited longest"),
+    Column("max_rank", "int", "which rank that was"),
     Column("waited_ns", "int", "what it waited itself, for all others"),
     Column("why", "text", "what it did longer than those that waited for it", sums=True),
     *(Column(name, "int", f"of what is charged: {what}", "ns", shown=False) for name, what in _OF_CAUSES),
@@ -56,14 +56,14 @@ _COLUMNS = (
 _CAUSES = tuple(name for name, _ in _OF_CAUSES)
 _FORMS = {
     "rank": (
-        "rank", "late", "last", "last_ratio", "waited_by_others_ns", "charged_ns", "late_ns", "step_ratio",
+        "rank", "late", "last", "last_ratio", "waited_by_others_ns", "charged_ns", "skew_ns", "step_ratio",
         "waited_ns", "why", *_CAUSES,
     ),
     "step": ("rank", "step", "charged_ns", *_CAUSES),
-    "cause": ("rank", "cause", "charged_ns", "late_ns", "step_ratio", "share_ratio", "why"),
+    "cause": ("rank", "cause", "charged_ns", "skew_ns", "step_ratio", "share_ratio", "why"),
     "collective": (
-        "rank", "step", "start_ns", "operation", "group", "message_bytes", "waited_by_others_ns", "longest_ns",
-        "longest_rank", "cause",
+        "rank", "step", "start_ns", "operation", "group", "message_bytes", "waited_by_others_ns", "max_ns",
+        "max_rank", "cause",
     ),
 }  # fmt: skip
 _LITTLE = 0.01
@@ -96,7 +96,7 @@ def stragglers(scope: Scope, by: str = "rank") -> ArrowTable:
     would have continued, no more than it stood still, and together with earlier waits no more than its host was ahead.
     Waits are followed to their origin: if rank B is late because it had waited for rank A in another group, that cost
     is charged to A. Over all ranks, charges add up to the cost of waits. If too few of the waits that others depend on
-    are known, nothing is followed; a note says so. `late_ns` is what one of the others loses by it in a mean step.
+    are known, nothing is followed; a note says so. `skew_ns` is what one of the others loses by it in a mean step.
 
     A rank is **late**, a straggler, if its cost, without time before its recording, is 5 % of the step or more, and at
     least three quarters of what the latest rank costs, as long as this is true for at most half of the ranks;
@@ -158,12 +158,12 @@ def _by_rank(scope: Scope, lateness: RankSkew) -> Iterator[dict[str, Any]]:
 def _charged(lateness: RankSkew, causes: list[float]) -> dict[str, Any]:
     """Integer ns that add up."""
     whole = [round(ns) for ns in causes]
-    late_ns = lateness.per_step(sum(whole))
+    skew_ns = lateness.per_step(sum(whole))
     step_ns = lateness.step_ns
     return {
         "charged_ns": sum(whole),
-        "late_ns": late_ns,
-        "step_ratio": late_ns / step_ns if step_ns else None,
+        "skew_ns": skew_ns,
+        "step_ratio": skew_ns / step_ns if step_ns else None,
         **dict(zip(_CAUSES, whole, strict=True)),
     }
 
@@ -193,13 +193,13 @@ def _by_cause(scope: Scope, lateness: RankSkew) -> Iterator[dict[str, Any]]:
             ns = charged[rank][place]
             if abs(ns) < _LITTLE * whole:
                 continue
-            late_ns = lateness.per_step(ns)
+            skew_ns = lateness.per_step(ns)
             yield {
                 "rank": rank,
                 "cause": CAUSES[place],
                 "charged_ns": round(ns),
-                "late_ns": late_ns,
-                "step_ratio": late_ns / lateness.step_ns if lateness.step_ns else None,
+                "skew_ns": skew_ns,
+                "step_ratio": skew_ns / lateness.step_ns if lateness.step_ns else None,
                 "share_ratio": float(shares[place]) if ns > 0 else None,
                 "why": ", ".join(slower_names(scope, lateness, rank, CAUSES[place])) or None,
             }
@@ -235,8 +235,8 @@ def _by_collective(scope: Scope, lateness: RankSkew) -> Iterator[dict[str, Any]]
             "start_ns": int(lateness.late_end[longest]),
             **{name: facts[int(matches[number])][name] for name in ("operation", "group", "message_bytes")},
             "waited_by_others_ns": int(waited[number]),
-            "longest_ns": int(lateness.wait_ns[longest]),
-            "longest_rank": int(lateness.waiter[longest]),
+            "max_ns": int(lateness.wait_ns[longest]),
+            "max_rank": int(lateness.waiter[longest]),
             "cause": CAUSES[int(lateness.causes_ns[rows].sum(axis=0).argmax())],
         }
 

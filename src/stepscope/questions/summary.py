@@ -92,7 +92,7 @@ def summary(scope: Scope) -> ArrowTable:
     Operators and modules are ranked by device self time; if no device work could be linked to
     them, by self time on the host.
     """
-    events = scope.value("SELECT sum(events_kept) FROM source") or 0
+    events = scope.value("SELECT sum(events_read) FROM source") or 0
     if events <= ALL_RULES_UP_TO:
         scope.hold()
     else:  # reading all events of a long recording takes longer than the quick rules' few queries
@@ -171,7 +171,7 @@ def _recorded(scope: Scope, facts: Facts) -> Iterator[Row]:
         "count": len({file_of(row["path"]) for row in sources}),
         "text": _damage(sources) or "all events read",
     }
-    yield {"item": "events", "count": sum(row["events_kept"] for row in sources), "text": _chosen_events(scope)}
+    yield {"item": "events", "count": sum(row["events_read"] for row in sources), "text": _chosen_events(scope)}
     yield _ranks(scope, facts)
     yield from _clocks(scope)
     spans = len({(row["rank"], row["span"]) for row in sources})

@@ -20,8 +20,8 @@ _COLUMNS = (
     Column("step_ns", "float", "mean time of a rank's step that would follow", sums=True),
     Column("saved_ns", "float", "how much less that is than recorded; empty where only bounds are known"),
     Column("saved_ratio", "float", "the part of the recorded step", sums=True),
-    Column("at_least_ns", "float", "what it saves a step even where unexplained waits stay"),
-    Column("at_most_ns", "float", "what it saves a step at most"),
+    Column("saved_low_ns", "float", "what it saves a step even where unexplained waits stay"),
+    Column("saved_high_ns", "float", "what it saves a step at most"),
 )
 _FASTER = re.compile(r"\s*(.+?)\s*=\s*([^,=\s]+)\s*(?:,|$)")
 _LEAST, _MOST = 0.01, 1000.0

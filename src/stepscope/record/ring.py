@@ -34,7 +34,7 @@ class Pending:
         in_graph: those inside a captured graph, whose next replay records the marks again.
         end: a mark after the replay. Until the clock has reached it, the marks inside the graph may still be those of
             the previous replay.
-        stands_for: the number of iterations that it stands for.
+        weight: the number of iterations that it stands for.
     """
 
     iteration: int
@@ -43,7 +43,7 @@ class Pending:
     measured: Sequence[Marked]
     in_graph: Sequence[Marked] = ()
     end: Any = None
-    stands_for: int = 1
+    weight: int = 1
 
     def __len__(self) -> int:
         return len(self.measured) + len(self.in_graph)
@@ -75,7 +75,7 @@ class Sample:
     iteration: int
     duration_ns: int
     offset_ns: int
-    stands_for: int = 1
+    weight: int = 1
 
 
 class Ring:
@@ -117,7 +117,7 @@ class Ring:
                     self._lose(key)
                     continue
                 offset_ns = between_ns(pending.origin, start)
-                yield key, Sample(pending.iteration, duration_ns, offset_ns, pending.stands_for)
+                yield key, Sample(pending.iteration, duration_ns, offset_ns, pending.weight)
             pending.release()
 
     def drop(self) -> None:

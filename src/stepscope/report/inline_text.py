@@ -109,11 +109,11 @@ def _apart(whole: Row, own: list[Row]) -> list[str]:
             f"{count_text(whole['models'])} models were measured, one after the other: a mean is of those that were "
             "trained at its turn, and parts of an iteration cannot be compared."
         )
-    longer = [row for row in own if row["longer_than"]]
+    longer = [row for row in own if row["exceeds"]]
     if longer:
         row = max(longer, key=lambda row: float(row["mean_ns"]))
         told.append(
-            f"{one_line(row['label'])} took longer than {one_line(row['longer_than'])} around it: they were measured "
+            f"{one_line(row['label'])} took longer than {one_line(row['exceeds'])} around it: they were measured "
             "in iterations that did different work, and parts of an iteration cannot be compared."
         )
     larger = [row for row in own if _may_exceed(row, whole)]

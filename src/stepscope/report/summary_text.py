@@ -34,7 +34,7 @@ _BAR = 30
 
 _ACTIVITIES = {
     "kernel": "Kernel",
-    "memcpy": "Memcpy",
+    "copy": "Memcpy",
     "memset": "Memset",
     "communication": "Communication",
     "runtime": "Runtime",

@@ -15,7 +15,7 @@ _BLOCK = (
     Column("events", Role.COUNT, "number of events in it", check="events > 0"),
     Column("busy_ns", Role.DURATION, "their summed durations (ns)", check="busy_ns >= 0"),
     Column("bin_ns", Role.DURATION, "stretch of time within which shorter events were merged (ns)", check="bin_ns > 0"),
-    Column("longest_ns", Role.DURATION, "duration of the longest of them (ns)"),
+    Column("max_ns", Role.DURATION, "duration of the longest of them (ns)"),
     Column("name", Role.WORD, "its name"),
     Column("kind", Role.WORD, "its kind"),
 )
@@ -28,7 +28,7 @@ LANE_TABLES = (
         Column("depth", Role.KEY, "how many host events enclose each of them", type=SMALLINT),
         *_BLOCK,
         Column("role", Role.WORD, "its role", nullable=True),
-        Column("longest_id", Role.EVENT, "number of the longest of them", of="host_event"),
+        Column("max_event_id", Role.EVENT, "number of the longest of them", of="host_event"),
         by=By.STORE,
     ),
     table(
@@ -38,7 +38,7 @@ LANE_TABLES = (
         Column("device", Role.KEY, "their device"),
         Column("stream", Role.NUMBER, "their stream"),
         *_BLOCK,
-        Column("longest_id", Role.EVENT, "number of the longest of them", of="device_event"),
+        Column("max_event_id", Role.EVENT, "number of the longest of them", of="device_event"),
         by=By.STORE,
     ),
     table(

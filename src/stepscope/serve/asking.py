@@ -78,7 +78,7 @@ class Recordings:
         first = self.for_page()[0]["id"]
         questions = all_questions()
         with self._growing.now() as all_shown, all_shown[first].trace.scope() as scope:
-            events = scope.value("SELECT sum(events_kept) FROM source") or 0
+            events = scope.value("SELECT sum(events_read) FROM source") or 0
         if events <= PREPARED_UP_TO:
             for question in questions:
                 if question.on_overview:

@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 
 from stepscope.link.across_ranks.alignment import Aligned, align
 from stepscope.link.across_ranks.clocks import Clock
+from stepscope.link.across_ranks.extent import EXTENTS, Extent, find_extent
 from stepscope.link.across_ranks.gather import READ, Collectives, RankInfo, gather
 from stepscope.link.across_ranks.groups import POINT_TO_POINT, recorded_ranks
 from stepscope.link.across_ranks.matching import RULES
-from stepscope.link.across_ranks.reach import REACHES, Reach, find_reach
 from stepscope.link.checks import OK
 from stepscope.link.columns import FARTHEST_NS, from_codes, integers
 from stepscope.link.folder_checks import clocks_contradict, collectives_alone, collectives_incomplete
@@ -52,8 +52,8 @@ def link_ranks(directory: Path, ranks: Iterable[int]) -> None:
     found = gather(known, ((rank, span, read_stored(file, READ)) for rank, span, file in files))
     aligned = align(found, known)
     sizes = {row["world_size"] for row in rows.values()}
-    reach = find_reach(found, aligned.matches, known, sizes.pop() if len(sizes) == 1 else None)
-    _write_matches([file for _, _, file in files], found, aligned, reach, chosen)
+    extent = find_extent(found, aligned.matches, known, sizes.pop() if len(sizes) == 1 else None)
+    _write_matches([file for _, _, file in files], found, aligned, extent, chosen)
     _write_clocks(directory, found, aligned, known)
     refused = [one.rank for one, clock in zip(known, aligned.clocks, strict=True) if clock.refused]
     guessed = [one.rank for one in known if one.guessed] if len(found) else []
@@ -136,7 +136,7 @@ def _of_one_time(known: list[RankInfo]) -> list[RankInfo]:
 
 
 def _write_matches(
-    files: Sequence[Path], found: Collectives, aligned: Aligned, reach: Reach, ranks: Sequence[int]
+    files: Sequence[Path], found: Collectives, aligned: Aligned, extent: Extent, ranks: Sequence[int]
 ) -> None:
     """Fills in the files of collectives; `found` has the rows of all files in order."""
     matches = aligned.matches
@@ -156,7 +156,7 @@ def _write_matches(
         none = match < 0
         waited = wait[place]
         values = {
-            "reach": from_codes(reach.reach[place], REACHES),
+            "extent": from_codes(extent.extent[place], EXTENTS),
             "match_id": integers(match, type=pa.int64()),
             "match_rule": from_codes(matches.rule[place] - 1, RULES[1:]),
             "match_confidence": pa.array(sure[match], mask=none),
@@ -165,7 +165,7 @@ def _write_matches(
             "wait_ns": integers(waited, type=pa.int64()),
             "transfer_ns": pa.array(dur[place] - waited, mask=waited < 0),
         }
-        values["group_size"] = pc.coalesce(size, integers(reach.size[place], type=pa.int32()))
+        values["group_size"] = pc.coalesce(size, integers(extent.size[place], type=pa.int32()))
         _replace(file, values)
 
     with ThreadPoolExecutor(_WRITERS) as pool:

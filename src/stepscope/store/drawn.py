@@ -96,7 +96,7 @@ def _drawn(table: pa.Table, key: Key, place: Place) -> tuple[pa.Table, pa.Table]
             made.append(
                 {name: np.full(count, one) for name, one in place(number).items()}
                 | {"lane": np.full(count, beside), "start_ns": some.start, "end_ns": some.end}
-                | {"events": some.events, "busy_ns": some.busy, "longest_ns": some.longest}
+                | {"events": some.events, "busy_ns": some.busy, "max_ns": some.longest}
             )
         if overlaps:
             moved = np.flatnonzero(lane)
@@ -104,7 +104,7 @@ def _drawn(table: pa.Table, key: Key, place: Place) -> tuple[pa.Table, pa.Table]
     row = pa.array(np.concatenate(longest))
     columns = {name: pa.array(np.concatenate([one[name] for one in made])) for name in made[0]}
     columns["bin_ns"] = pa.array(np.full(len(row), 1 << level))
-    columns["longest_id"] = table["id"].take(row)
+    columns["max_event_id"] = table["id"].take(row)
     columns |= {name: table[name].take(row) for name in ("name", "kind", "role") if name in table.column_names}
     nowhere = np.zeros(0, np.int64)
     events = np.concatenate([nowhere, *(rows for rows, _ in further)])

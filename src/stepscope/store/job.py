@@ -284,7 +284,7 @@ def _source_row(label: str, size: int, format_name: str, facts: Facts, report: R
         "tool": facts.tool,
         "tool_version": facts.tool_version,
         "bytes": size,
-        "events_kept": report.kept,
+        "events_read": report.kept,
         "events_repaired": report.repaired,
         "events_dropped": report.dropped,
         "damage_offset": report.damage_offset,

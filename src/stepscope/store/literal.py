@@ -19,10 +19,10 @@ _PLAIN = {"BIGINT": 0, "BOOLEAN": True, "DOUBLE": 0.0, "INTEGER": 0, "SMALLINT":
 _DEFAULTS: dict[str, Row] = {
     "data_check": {"severity": "warning", "count": 1},
     "device": {"kind": "cuda"},
-    "inline_timing": {"kind": "event", "averaged": False, "stands_for": 1},
+    "inline_timing": {"kind": "event", "averaged": False, "weight": 1},
     "module": {"calls": 1, "rule": "python"},
     "phase": {"steps": 1},
-    "phase_step": {"phase": "step", "stands_for": 1},
+    "phase_step": {"phase": "step", "weight": 1},
     "rank": {"resolution_ns": 1, "rank_rule": "single"},
     "source": {"path": "trace.json", "format": "kineto", "truncated": False},
     "step": {"rule": "ProfilerStep"},
@@ -131,7 +131,7 @@ def _fill_links(rows: Rows) -> None:
 
 
 def _fill_steps(rows: Rows) -> None:
-    from stepscope.link.steps import slow_first
+    from stepscope.link.steps import is_warmup
 
     for row in rows["step"]:
         row.setdefault("step", 0)
@@ -152,9 +152,9 @@ def _fill_steps(rows: Rows) -> None:
         own = [row for row in rows["step"] if (row["rank"], row.get("span", 0)) == key]
         own.sort(key=lambda row: (row["start_ns"], row["step"]))
         lengths = [row["end_ns"] - row["start_ns"] for row in own]
-        first = slow_first(lengths, [row.get("complete", True) for row in own])
+        first = is_warmup(lengths, [row.get("complete", True) for row in own])
         for place, row in enumerate(own):
-            row.setdefault("slow_first", place == first)
+            row.setdefault("is_warmup", place == first)
 
 
 def _fill_modules(rows: Rows) -> None:

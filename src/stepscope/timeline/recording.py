@@ -41,7 +41,7 @@ Loaded = dict[str, Lanes | Curve]
 Part = str
 """The unit of loading: `host`, `device`, or another track's id."""
 _WARM_UP = """
-    SELECT start_ns, end_ns FROM step WHERE slow_first
+    SELECT start_ns, end_ns FROM step WHERE is_warmup
     UNION ALL SELECT start_ns, start_ns + dur_ns FROM host_event WHERE role = 'compile'
 """
 _SPAN = """
@@ -233,7 +233,7 @@ class Timeline:
             tracks: ids of tracks of events.
 
         Returns:
-            `rows` of `track`, `name`, `kind`, `count`, `total_ns` and `longest_ns`, by total, largest first, and the
+            `rows` of `track`, `name`, `kind`, `count`, `total_ns` and `max_ns`, by total, largest first, and the
             number of all `names`.
 
         Raises:
@@ -460,7 +460,7 @@ def _sums(scope: Scope, rank: int, part: Part, tracks: Sequence[Track], start: i
     rows = scope.sql(
         f"""
         SELECT place, coalesce(name, '') AS name, own_kind AS kind, count(*) AS count,
-            sum(within)::BIGINT AS total_ns, max(within)::BIGINT AS longest_ns
+            sum(within)::BIGINT AS total_ns, max(within)::BIGINT AS max_ns
         FROM (
             SELECT *, CASE {role} WHEN kind IN {kinds} THEN kind ELSE 'other' END AS own_kind, {works} AS is_work,
                 least(start_ns + dur_ns, $end) - greatest(start_ns, $start) AS within
@@ -485,6 +485,6 @@ def _few_sums(track: str, drawn: Lanes, start: int, end: int) -> list[dict[str, 
                 sums.setdefault((name, kind), []).append(min(last, end) - max(first, start))
     return [
         {"track": track, "name": shortened(drawn.names[name].as_py() or ""), "kind": KINDS[kind],
-         "count": len(lengths), "total_ns": sum(lengths), "longest_ns": max(lengths)}
+         "count": len(lengths), "total_ns": sum(lengths), "max_ns": max(lengths)}
         for (name, kind), lengths in sums.items()
     ]  # fmt: skip

@@ -44,8 +44,8 @@ MAX_EVENTS_DECODED = 4_000_000
 _KIND_CODES = {word: code for code, word in enumerate(KINDS)}
 _OTHER = KINDS.index("other")
 _BLOCK_COLUMNS = (
-    "span", "lane", "start_ns", "end_ns", "events", "busy_ns", "bin_ns", "longest_ns",
-    "longest_id", "name", "kind",
+    "span", "lane", "start_ns", "end_ns", "events", "busy_ns", "bin_ns", "max_ns",
+    "max_event_id", "name", "kind",
 )  # fmt: skip
 
 
@@ -230,9 +230,9 @@ class Side:
         kind = self._table.kinds(blocks)
         block = Columns(
             _values(blocks, "start_ns"), _values(blocks, "end_ns"), self._words.codes(blocks["name"]),
-            kind, _values(blocks, "longest_id"),
+            kind, _values(blocks, "max_event_id"),
         )  # fmt: skip
-        count, longest = _values(blocks, "events"), _values(blocks, "longest_ns")
+        count, longest = _values(blocks, "events"), _values(blocks, "max_ns")
         single_event = (count == 1) & (longest >= bins)
         merged = Merged(count, _values(blocks, "busy_ns"), longest, single_event)
         length = events.end - events.start

@@ -224,7 +224,7 @@ def _memory(scope: Scope) -> list[Track]:
 
 _COMPLETE_STEPS = """
     SELECT start_ns, end_ns FROM step
-    WHERE rank = (SELECT min(rank) FROM step) AND complete AND NOT slow_first ORDER BY start_ns
+    WHERE rank = (SELECT min(rank) FROM step) AND complete AND NOT is_warmup ORDER BY start_ns
 """
 _SHOWN_STEPS = 2
 

@@ -27,7 +27,7 @@ def test_the_rank_that_the_others_wait_for_is_named_with_its_cause(findings: Fin
         "Straggling rank: in collectives the others wait 30.00 ms per step for rank 2: computation 100.0 % (gemm)"
     )
     assert (row["value"], row["rank"], row["saving_high_ns"]) == (0.3, 2, 30 * MS)
-    assert row["evidence"] == [{"rank": 2, "cause": "computation", "late_ns": 30 * MS}]
+    assert row["evidence"] == [{"rank": 2, "cause": "computation", "skew_ns": 30 * MS}]
     assert row["query"] == "stepscope stragglers SRC"
     assert "Look at rank 2: its share of the work" in row["advice"]
 

@@ -70,8 +70,8 @@ def test_our_file_keeps_every_measurement_and_who_measured_it(read):
         "start_index": 0,
         "end_index": 3,
         "armed": None,
-        "stands_for": 1,
-        "stands_for_ns": None,
+        "weight": 1,
+        "weight_ns": None,
         "averaged": False,
         "measurements": None,
         "std_ns": None,
@@ -82,15 +82,15 @@ def test_our_file_keeps_every_measurement_and_who_measured_it(read):
         "kind": "iteration",
         "label": "iteration",
         "occurrence": 0,
-        "stands_for": 1,
+        "weight": 1,
         "averaged": False,
         "start_offset_ns": None,
     }
     assert tables.inline_timing.to_pylist() == [
         {**event, "iteration": 11, "dur_ns": 150, "start_offset_ns": 90},
-        {**event, "iteration": 12, "dur_ns": 250, "start_offset_ns": 110, "stands_for": 16},
+        {**event, "iteration": 12, "dur_ns": 250, "start_offset_ns": 110, "weight": 16},
         {**whole, "iteration": 11, "armed": True, "dur_ns": 2_100},
-        {**whole, "iteration": 12, "armed": False, "dur_ns": 2_000, "stands_for": 5},
+        {**whole, "iteration": 12, "armed": False, "dur_ns": 2_000, "weight": 5},
     ]
     facts = tables.facts
     assert (facts.rank, facts.rank_rule, facts.world_size, facts.host) == (3, "recorder", 4, "node7")
@@ -266,7 +266,7 @@ def test_what_iterations_took_together_is_read_and_no_less_than_one_of_them(read
     rows = [[0, False, 2_000, 5, 30_000], [5, False, 2_000, 5, 1_999], [10, True, 7, 1, 7]]
     _, tables = read({**OURS, "iterations": rows})
     kept = [row for row in tables.inline_timing.to_pylist() if row["kind"] == "iteration"]
-    assert [(row["stands_for"], row["stands_for_ns"]) for row in kept] == [(5, 30_000), (1, 7)]
+    assert [(row["weight"], row["weight_ns"]) for row in kept] == [(5, 30_000), (1, 7)]
     assert tables.report.damage == {"wrong_type": 1}
 
 

@@ -129,7 +129,7 @@ def test_metrics_of_kernels_and_samples_over_time(read_events):
     tables = read_events([kernel("relu", 1, 2), measured, sampled])
     assert tables.kernel_metric.to_pylist() == [
         {"measured": 0, "device_row": 1, "kernel": "gemm", "metric": metric, "kind": kind,
-         "value": value, "least": None, "most": None, "unit": None, "tool": "CUPTI"}
+         "value": value, "min": None, "max": None, "unit": None, "tool": "CUPTI"}
         for (metric, value), kind in zip(
             measured["args"].items(), ("dram_read_bytes", None), strict=True
         )

@@ -48,7 +48,7 @@ def sums(tmp_path):
 
 
 def rows(tables):
-    names = ("kernel", "metric", "kind", "value", "least", "most", "unit")
+    names = ("kernel", "metric", "kind", "value", "min", "max", "unit")
     return [tuple(row[name] for name in names) for row in tables.kernel_metric.to_pylist()]
 
 

@@ -21,7 +21,7 @@ from stepscope.record.job.loop import LoopFinder
 from stepscope.record.phases.history import History
 from stepscope.record.phases.phases import COLUMNS, PHASES, STANDS_FOR_NS, Phases
 
-STANDS_FOR = COLUMNS.index("stands_for")
+STANDS_FOR = COLUMNS.index("weight")
 
 
 @examples(60)
@@ -141,7 +141,7 @@ def test_long_steps_that_are_seldom_are_in_the_mean(tmp_path: Path) -> None:
     inline.stop()
     with open_trace(tmp_path) as trace:
         kept = trace.sql("SELECT * FROM phase_step WHERE phase = 'step' ORDER BY step").rows()
-        counted = sum(row["stands_for"] for row in kept)
+        counted = sum(row["weight"] for row in kept)
         assert len(kept) < counted == 1_500 - 5
         # What the recorder does between two steps is in neither of them.
         least_ns, most_ns = sum(bodies[5:]) / counted * 1e9, (ends[-1] - ends[4]) / counted * 1e9
@@ -178,10 +178,10 @@ def test_long_iterations_that_are_seldom_are_in_the_mean_without_phases(
     with open_trace(tmp_path) as trace:
         kept = trace.sql("SELECT * FROM inline_timing WHERE armed = false AND NOT averaged").rows()
         (found, *_) = trace.inline().rows()
-    counted = sum(row["stands_for"] for row in kept)
+    counted = sum(row["weight"] for row in kept)
     assert len(kept) < counted
     assert 1_500 - 10 < counted < 1_500
-    total_ns = sum(row["stands_for_ns"] for row in kept)
+    total_ns = sum(row["weight_ns"] for row in kept)
     # Whether the last has ended is not known where it ran without a call, in a context.
     assert total_ns in (sum(took[-counted:]), 0 if own_loop else sum(took[-counted - 1 : -1]))
     assert found["mean_ns"] == pytest.approx(total_ns / counted, rel=1e-12)

@@ -135,7 +135,7 @@ def test_a_training_on_the_host_recorded_with_memory_has_the_peak_of_its_events(
         assert (row["kind"], row["peak_bytes"], row["end_bytes"]) == ("cpu", peak, held)
         for by in ("category", "operator", "module", "stack"):
             assert sum(one["bytes"] for one in trace.memory(by=by).rows()) == peak
-        kinds = {one["category"] for one in trace.memory(by="category").rows() if one["made"]}
+        kinds = {one["category"] for one in trace.memory(by="category").rows() if one["allocs"]}
         assert {"activations", "gradients", "temporaries"} <= kinds
         modules = {one["module"] for one in trace.memory(by="module").rows()}
         assert any("0" in (module or "") for module in modules)

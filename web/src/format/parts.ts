@@ -11,7 +11,7 @@ export interface PartOfStep {
 
 export const PARTS: readonly PartOfStep[] = [
   { id: "kernel", title: "Kernel", colour: "--kernel", meaning: "a kernel computes on a device" },
-  { id: "memcpy", title: "Memcpy", colour: "--memcpy", meaning: "data are copied" },
+  { id: "copy", title: "Memcpy", colour: "--memcpy", meaning: "data are copied" },
   { id: "memset", title: "Memset", colour: "--memset", meaning: "memory is filled" },
   {
     id: "communication",

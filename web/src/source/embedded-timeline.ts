@@ -210,7 +210,7 @@ export class EmbeddedTimeline {
             kind,
             count: (before?.count ?? 0) + 1,
             total_ns: (before?.total_ns ?? 0) + length,
-            longest_ns: Math.max(before?.longest_ns ?? 0, length),
+            max_ns: Math.max(before?.max_ns ?? 0, length),
           });
         });
       }

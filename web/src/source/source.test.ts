@@ -45,12 +45,12 @@ describe("a report's data", () => {
   });
 
   it("picks the rows that last over a moment, and says where it does not hold all", async () => {
-    const parameter = { name: "at_ns", default: null, picks: ["made_ns", "released_ns"] };
+    const parameter = { name: "at_ns", default: null, picks: ["alloc_ns", "free_ns"] };
     const rows = [
-      { bytes: 4, made_ns: null, released_ns: 20 },
-      { bytes: 3, made_ns: 10, released_ns: null },
-      { bytes: 2, made_ns: 20, released_ns: 30 },
-      { bytes: 1, made_ns: 0, released_ns: 10 },
+      { bytes: 4, alloc_ns: null, free_ns: 20 },
+      { bytes: 3, alloc_ns: 10, free_ns: null },
+      { bytes: 2, alloc_ns: 20, free_ns: 30 },
+      { bytes: 1, alloc_ns: 0, free_ns: 10 },
     ];
     const at = async (moment: number, total: number) => {
       const reply = { answer: { rows }, said: ["All."], rows_total: total, labels: {} };

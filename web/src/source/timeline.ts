@@ -123,7 +123,7 @@ export interface MeasuredRow {
   readonly kind: string;
   readonly count: number;
   readonly total_ns: number;
-  readonly longest_ns: number;
+  readonly max_ns: number;
 }
 
 export interface Measured {

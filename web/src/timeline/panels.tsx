@@ -233,7 +233,7 @@ export function MeasuredPanel({ range, tracks, sums, layout, onZoom, onClear, on
                     <td class="number">{countText(row.count)}</td>
                     <td class="number">{timeText(row.total_ns)}</td>
                     <td class="number">{length > 0 ? ratioText(row.total_ns / length) : ""}</td>
-                    <td class="number">{timeText(row.longest_ns)}</td>
+                    <td class="number">{timeText(row.max_ns)}</td>
                   </tr>
                 ))}
               </tbody>

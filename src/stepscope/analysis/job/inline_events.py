@@ -17,12 +17,12 @@ from stepscope.base.statistics import STABLE_BELOW
 
 _EVENT = "rank, span, kind, device, stream, label, occurrence"
 _STORED = "NOT averaged"
-_EFFECTIVE_SIZE = f"sum(stands_for) FILTER ({_STORED}) ** 2 / sum(stands_for ** 2) FILTER ({_STORED})"
+_EFFECTIVE_SIZE = f"sum(weight) FILTER ({_STORED}) ** 2 / sum(weight ** 2) FILTER ({_STORED})"
 _BY_START = "start_offset_ns"
 
 MEASURED = f"""
     chosen AS (
-        SELECT *, {TOGETHER} / stands_for AS each_ns, sum({TOGETHER}) OVER same / sum(stands_for) OVER same AS middle_ns
+        SELECT *, {TOGETHER} / weight AS each_ns, sum({TOGETHER}) OVER same / sum(weight) OVER same AS middle_ns
         FROM inline_timing
         WHERE kind = 'event' OR armed IS DISTINCT FROM true OR (rank, span) NOT IN (
             SELECT (rank, span) FROM inline_timing
@@ -40,13 +40,13 @@ MEASURED = f"""
                 max(measurements), nullif(count(*) FILTER ({_STORED}), 0)
             ) AS n,
             -- Kish's effective number of equally weighted measurements, over those that were kept.
-            n * ({_EFFECTIVE_SIZE}) / count(*) FILTER ({_STORED}) AS alike,
+            n * ({_EFFECTIVE_SIZE}) / count(*) FILTER ({_STORED}) AS effective_n,
             coalesce(avg(dur_ns) FILTER (averaged), avg(middle_ns)) AS mean_ns,
             {quantile(0.5, of=_STORED)} AS median_ns,
             coalesce(
                 max(std_ns),
-                sqrt(sum(stands_for * (each_ns - middle_ns) ** 2) FILTER ({_STORED})
-                    / sum(stands_for) FILTER ({_STORED}) / nullif(1 - 1 / ({_EFFECTIVE_SIZE}), 0))
+                sqrt(sum(weight * (each_ns - middle_ns) ** 2) FILTER ({_STORED})
+                    / sum(weight) FILTER ({_STORED}) / nullif(1 - 1 / ({_EFFECTIVE_SIZE}), 0))
             ) AS std_ns,
             {quantile(0.05, of=_STORED)} AS p5_ns,
             {quantile(0.95, of=_STORED)} AS p95_ns,
@@ -60,7 +60,7 @@ MEASURED = f"""
     ),
     of_all AS (
         SELECT rank, sum(mean_ns * steps) / sum(steps) AS of_all_ns FROM phase
-        WHERE phase = 'step' AND (rank, span) IN (SELECT (rank, span) FROM phase_step WHERE stands_for_ns IS NOT NULL)
+        WHERE phase = 'step' AND (rank, span) IN (SELECT (rank, span) FROM phase_step WHERE weight_ns IS NOT NULL)
         GROUP BY rank
     ),
     described AS (

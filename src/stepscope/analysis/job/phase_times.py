@@ -15,7 +15,7 @@ PHASES = ("input_wait", "host_to_device", "forward", "backward", "optimizer", "r
 WINDOWS = 20
 """Windows of a run that `--by window` shows for each rank."""
 
-TOGETHER = "coalesce(stands_for_ns, dur_ns * stands_for)"
+TOGETHER = "coalesce(weight_ns, dur_ns * weight)"
 """SQL: total time of the steps that a row of `phase_step` represents; the weight of every mean step."""
 
 OTHER_STEPS = "other steps"
@@ -23,10 +23,10 @@ OTHER_STEPS = "other steps"
 
 _OF_ASKED_STEPS = f"""
     SELECT * FROM phase WHERE false UNION ALL BY NAME
-    SELECT rank, span, phase, sum(stands_for)::BIGINT AS steps,
-        sum({TOGETHER}) / sum(stands_for) AS mean_ns,
+    SELECT rank, span, phase, sum(weight)::BIGINT AS steps,
+        sum({TOGETHER}) / sum(weight) AS mean_ns,
         {quantile(0.5)} AS median_ns, {quantile(0.95)} AS p95_ns,
-        max(dur_ns) AS largest_ns, max(peak_bytes) AS peak_bytes,
+        max(dur_ns) AS max_ns, max(peak_bytes) AS peak_bytes,
         max(reserved_bytes) AS reserved_bytes
     FROM ({ranked("FROM phase_step", "rank, span, phase")}) GROUP BY rank, span, phase
 """
@@ -39,11 +39,11 @@ _LONGER = f"""
         SELECT rank, span, any_value(of.mean_ns) AS all_ns, sum(parts.mean_ns) AS timed_ns
         FROM times AS of JOIN times AS parts USING (rank, span)
         WHERE of.phase = 'step' AND parts.phase <> 'step'
-            AND (rank, span) IN (SELECT (rank, span) FROM phase_step WHERE stands_for_ns IS NOT NULL)
+            AND (rank, span) IN (SELECT (rank, span) FROM phase_step WHERE weight_ns IS NOT NULL)
         GROUP BY rank, span HAVING abs(any_value(of.mean_ns) - sum(parts.mean_ns)) > {_ROUNDED} * any_value(of.mean_ns) + 1
     ),
     beside AS (
-        SELECT rank, span, part.phase, part.stands_for::DOUBLE AS weight, part.dur_ns::DOUBLE AS part_ns,
+        SELECT rank, span, part.phase, part.weight::DOUBLE AS weight, part.dur_ns::DOUBLE AS part_ns,
             of.dur_ns - avg(of.dur_ns) OVER (PARTITION BY rank, span, part.phase) AS from_mean_ns
         FROM phase_step AS part JOIN phase_step AS of USING (rank, span, step)
         WHERE part.phase <> 'step' AND of.phase = 'step'
@@ -103,9 +103,9 @@ def order(column: str) -> str:
     return f"CASE {column} {places} ELSE {len(names)} END"
 
 
-def _mean_of(phase: str, together: str = "dur_ns * stands_for") -> str:
+def _mean_of(phase: str, together: str = "dur_ns * weight") -> str:
     of = f"FILTER (phase = '{phase}')"
-    return f"sum({together}) {of} / sum(stands_for) {of}"
+    return f"sum({together}) {of} / sum(weight) {of}"
 
 
 def by_steps(window: str) -> str:

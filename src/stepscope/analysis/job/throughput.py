@@ -27,28 +27,28 @@ _TIMED = f"""
         )
     ),
     timed AS (
-        SELECT rank, span, name, value, {TOGETHER} / stands_for AS ns, stands_for
+        SELECT rank, span, name, value, {TOGETHER} / weight AS ns, weight
         FROM step_value JOIN phase_step USING (rank, span, step) WHERE phase = 'step'
         UNION ALL
         SELECT rank, span, step_value.name, value, end_ns - start_ns AS ns, 1
         FROM step_value JOIN step USING (rank, span, step)
         SEMI JOIN ({COUNTED_STEPS}) USING (rank, span, step)
         UNION ALL
-        SELECT rank, span, name, value, {TOGETHER} / stands_for AS ns, stands_for
+        SELECT rank, span, name, value, {TOGETHER} / weight AS ns, weight
         FROM step_value JOIN unarmed USING (rank, span, iteration)
         UNION ALL
         SELECT rank, span, name, value, ns, 1 FROM step_value
-        JOIN (SELECT rank, span, sum({TOGETHER}) / sum(stands_for) AS ns FROM unarmed GROUP BY ALL) USING (rank, span)
+        JOIN (SELECT rank, span, sum({TOGETHER}) / sum(weight) AS ns FROM unarmed GROUP BY ALL) USING (rank, span)
         WHERE step IS NULL AND iteration IS NULL
     ),
     summed AS (
-        SELECT name, rank, span, count(*) AS n, sum(stands_for)::DOUBLE AS weight,
-            sum(value * stands_for) AS value, sum(ns * stands_for)::DOUBLE AS ns
+        SELECT name, rank, span, count(*) AS n, sum(weight)::DOUBLE AS weight,
+            sum(value * weight) AS value, sum(ns * weight)::DOUBLE AS ns
         FROM timed GROUP BY ALL HAVING sum(ns) > 0
     )
     SELECT summed.*, (rank, span) IN (SELECT (rank, span) FROM step) AS traced,
-        (rank, span) IN (SELECT (rank, span) FROM phase_step WHERE stands_for_ns IS NOT NULL) AS of_all,
-        sum((stands_for * (timed.value - summed.value * timed.ns / summed.ns)) ** 2) AS squares
+        (rank, span) IN (SELECT (rank, span) FROM phase_step WHERE weight_ns IS NOT NULL) AS of_all,
+        sum((timed.weight * (timed.value - summed.value * timed.ns / summed.ns)) ** 2) AS squares
     FROM summed JOIN timed USING (name, rank, span)
     GROUP BY ALL ORDER BY name, rank, of_all DESC, n DESC, span
 """

@@ -37,7 +37,7 @@ class Failure(NamedTuple):
     reserved_bytes: int | None
     free_bytes: int | None
     """Held by the allocator, and neither in use nor, as far as is known, pending."""
-    largest_free_bytes: int | None
+    max_free_block_bytes: int | None
     """In one piece; None if the places of blocks are unknown."""
     expandable: bool
     """Whether the allocator had segments that can grow."""
@@ -62,7 +62,7 @@ def failures(scope: Scope, memories: Sequence[Memory]) -> list[Failure]:
                 **row,
                 step=memory.step_of(row["at_ns"]),
                 free_bytes=None if unused is None else max(unused - pending, 0),
-                largest_free_bytes=None if free is None or pending else free.largest,
+                max_free_block_bytes=None if free is None or pending else free.largest,
                 expandable=(row["rank"], row["span"]) in expandable,
             )
         )

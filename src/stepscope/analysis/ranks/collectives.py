@@ -70,7 +70,7 @@ _GROUPS = f"""
                 AND host.start_ns >= around.start_ns
     )
     SELECT
-        c.rank, event.step, c.operation, c.library, c.reach, c.group_name, c.group_description,
+        c.rank, event.step, c.operation, c.library, c.extent, c.group_name, c.group_description,
         c.group_ranks,
         coalesce(c.group_size, CASE WHEN c.matched_ranks = own.world_size THEN c.matched_ranks END)
             AS group_size,
@@ -96,7 +96,7 @@ _GROUPS = f"""
 class CollectiveGroup(NamedTuple):
     """Collectives of a rank with the same values in `row`; the parallelism that they serve.
 
-    `row` has `operation`, `library`, `reach`, `group_name`, `group_description`, `group_ranks`, `group_size`, `dtype`,
+    `row` has `operation`, `library`, `extent`, `group_name`, `group_description`, `group_ranks`, `group_size`, `dtype`,
     `bytes`, `module`, `rank`, `step` (None if unknown), `calls`, and sums: `total_ns`, `exposed_ns`, `moved` bytes,
     `wait_ns` of the `measured` ones.
     """

@@ -20,15 +20,15 @@ _EXCHANGES = """
 
 _EACH = """
     SELECT any_value(group_name) AS "group", min(start_ns) AS start_ns, count(*) AS ranks,
-        sum(got)::BIGINT AS total_bytes, max(got) / nullif(avg(got), 0) AS most_over_mean,
-        CASE WHEN max(got) > min(got) THEN arg_max(rank, (got, -rank)) END AS most_on_rank
+        sum(got)::BIGINT AS total_bytes, max(got) / nullif(avg(got), 0) AS max_over_mean,
+        CASE WHEN max(got) > min(got) THEN arg_max(rank, (got, -rank)) END AS max_rank
     FROM (
         SELECT *, elements_out * bytes // nullif(elements_in, 0) AS got FROM collective
         WHERE operation = 'all_to_all' AND match_id IS NOT NULL
     )
     GROUP BY match_id
     HAVING count(*) = any_value(coalesce(group_size, matched_ranks)) AND count(got) = count(*)
-    ORDER BY most_over_mean DESC NULLS LAST, start_ns, match_id
+    ORDER BY max_over_mean DESC NULLS LAST, start_ns, match_id
 """
 
 
@@ -86,8 +86,8 @@ class Exchange(NamedTuple):
     start_ns: int
     ranks: int
     total_bytes: int
-    most_over_mean: float | None
-    most_on_rank: int | None
+    max_over_mean: float | None
+    max_rank: int | None
 
 
 def each_exchange(scope: Scope) -> list[Exchange]:

@@ -56,7 +56,7 @@ class Straggler:
     """Ranks that the others wait for, the latest first.
 
     Args:
-        late_ns: what the others lose by the latest, in a mean step; `share_ratio` of the step.
+        skew_ns: what the others lose by the latest, in a mean step; `share_ratio` of the step.
         phase: where it loses that time; None if collectives are the evidence.
         phase_ns: how much longer that phase is than the others'; None for backward, which includes waiting.
         waits_ns: time in all-reduce of the latest and of the others (median); None if not timed.
@@ -65,7 +65,7 @@ class Straggler:
     """
 
     ranks: tuple[int, ...]
-    late_ns: float
+    skew_ns: float
     share_ratio: float
     phase: str | None
     phase_ns: float | None = None
@@ -97,9 +97,9 @@ def late_in_collectives(skew: RankSkew) -> Straggler | None:
     ranks = _latest(late, skew.step_ns, max_share=0.5)
     if not ranks:
         return None
-    late_ns = late[ranks[0]]
+    skew_ns = late[ranks[0]]
     cause = CAUSES[int(skew.by_rank(recorded_charges(skew))[ranks[0]].argmax())]
-    return Straggler(ranks, late_ns, late_ns / skew.step_ns, None, cause=cause)
+    return Straggler(ranks, skew_ns, skew_ns / skew.step_ns, None, cause=cause)
 
 
 def recorded_skew(skew: RankSkew) -> dict[int, float]:
@@ -157,13 +157,13 @@ class _Compared:
         with_it = _latest(late, self.step_ns, max_share=max_share)
         if not with_it:
             return None
-        latest, late_ns = with_it[0], late[with_it[0]]
+        latest, skew_ns = with_it[0], late[with_it[0]]
         longer = {phase: self.excess([phase])[latest] for phase in phases}
         phase = max(longer, key=lambda name: longer[name])
-        if longer[phase] < 0.25 * late_ns:
+        if longer[phase] < 0.25 * skew_ns:
             phase = _MEETING
         return Straggler(
-            with_it, late_ns, late_ns / self.step_ns, phase, None if phase == _MEETING else longer[phase], waits_ns
+            with_it, skew_ns, skew_ns / self.step_ns, phase, None if phase == _MEETING else longer[phase], waits_ns
         )
 
 
@@ -179,11 +179,11 @@ def _by_all_reduce(compared: _Compared) -> Straggler | None:
     if straggler is None:
         return None
     # A rank that spends much more time elsewhere than it is late by may be waiting there.
-    if any(compared.excess([phase])[latest] > 1.5 * straggler.late_ns for phase in phases):
+    if any(compared.excess([phase])[latest] > 1.5 * straggler.skew_ns for phase in phases):
         return None
     # If most of the all-reduce is not waiting, a phase has to confirm it.
-    waiting = straggler.late_ns >= 0.5 * others[latest]
-    return straggler if waiting or (straggler.phase_ns or 0.0) >= 0.5 * straggler.late_ns else None
+    waiting = straggler.skew_ns >= 0.5 * others[latest]
+    return straggler if waiting or (straggler.phase_ns or 0.0) >= 0.5 * straggler.skew_ns else None
 
 
 def _by_input(compared: _Compared) -> Straggler | None:
@@ -209,13 +209,13 @@ def _met(compared: _Compared, straggler: Straggler) -> Straggler | None:
     """The same straggler, if the others' steps are as long because they wait, or shorter because they do not."""
     rank = straggler.ranks[0]
     steps = {of: times.step_ns for of, times in compared.ranks.items()}
-    if steps[rank] - medians_of_others(steps)[rank] >= 0.5 * straggler.late_ns:
+    if steps[rank] - medians_of_others(steps)[rank] >= 0.5 * straggler.skew_ns:
         return replace(straggler, in_step=False)
     if not compared.ranks[rank].on_device:
         return straggler
     # A device with work left does not notice a late host: then nobody waits.
     waiting = [_MEETING] if "forward" in compared.local_phases else [_MEETING, "forward"]
-    return straggler if -compared.excess(waiting)[rank] >= 0.5 * straggler.late_ns else None
+    return straggler if -compared.excess(waiting)[rank] >= 0.5 * straggler.skew_ns else None
 
 
 def medians_of_others(times: Mapping[int, float]) -> dict[int, float]:

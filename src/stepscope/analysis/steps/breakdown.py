@@ -41,7 +41,7 @@ from stepscope.query.rounding import whole_parts
 from stepscope.query.scope import Scope
 from stepscope.query.sound import ranks_without_their_device
 
-PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
+PARTS = ("kernel", "copy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
 """Activities, in order of precedence."""
 
 IDLE_PARTS = ("communication", "runtime", "dataloader", "cpu_exec", "range", "other")

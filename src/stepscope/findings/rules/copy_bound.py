@@ -29,10 +29,10 @@ def copy_bound(facts: Facts) -> Iterator[Finding]:
     At most all of it can be saved, plus the time in which calls that copy block the host; nothing is certain:
     `pageable-copies` and `copies-and-casts` name copies that have a cure.
     """
-    time_ns, share = facts.time("memcpy"), facts.share("memcpy")
+    time_ns, share = facts.time("copy"), facts.share("copy")
     if share <= _SHARE.value:
         return
-    where, ranks = facts.on_ranks("memcpy", _SHARE.value)
+    where, ranks = facts.on_ranks("copy", _SHARE.value)
     what = "the device copies and computes nothing meanwhile"
     advice = "`stepscope copies` for direction, bandwidth and pageable memory"
     if facts.phases_alone is not None:
@@ -55,7 +55,7 @@ def copy_bound(facts: Facts) -> Iterator[Finding]:
         saving_ns=time_ns,
         hidden_ns=facts.hidden_in(COPYING) if facts.has_device else 0.0,
         confidence=facts.confidence,
-        evidence=first(facts.by_recording("memcpy"), 8),
+        evidence=first(facts.by_recording("copy"), 8),
         advice=f"{advice}; copy with {asynchronous} beside computation, use smaller types, and create on "
         "the device what can be created there.",
         query=facts.parts_query,

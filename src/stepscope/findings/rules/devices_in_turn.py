@@ -50,7 +50,7 @@ def devices_in_turn(facts: Facts) -> Iterator[Finding]:
         _SHARE.name,
         title=f"Devices take turns: for {facts.amount(lost_ns)} a device waits in the mean while another of its process "
         f"computes; each computes for {ratio_text(facts.part_of_step(used))}",
-        saving_ns=lost_ns + facts.time("memcpy"),
+        saving_ns=lost_ns + facts.time("copy"),
         confidence="high",
         evidence=first(rows, 8),
         advice="`stepscope utilization` for each device. Split the batch into micro-batches so that stages work at once "

@@ -47,16 +47,16 @@ def out_of_memory(facts: Facts) -> Iterator[Finding]:
 def _finding(failure: Failure, count: int) -> Finding:
     requested = failure.requested_bytes
     fragmented = (
-        failure.largest_free_bytes is not None
+        failure.max_free_block_bytes is not None
         and failure.free_bytes is not None
         and failure.free_bytes >= _IN_PIECES.value * requested
-        and failure.largest_free_bytes < requested
+        and failure.max_free_block_bytes < requested
     )
     cached = device = ""
     if failure.free_bytes is not None:
         cached = f", {bytes_text(failure.free_bytes)} held by the allocator and unused"
-    if failure.largest_free_bytes is not None:
-        cached += f", at most {bytes_text(failure.largest_free_bytes)} in one piece"
+    if failure.max_free_block_bytes is not None:
+        cached += f", at most {bytes_text(failure.max_free_block_bytes)} in one piece"
     if failure.device_free_bytes is not None:
         device = f", {bytes_text(failure.device_free_bytes)} free on the device"
     title = "Out of memory"

@@ -50,7 +50,7 @@ def pageable_copies(facts: Facts) -> Iterator[Finding]:
     if not rows:
         return
     time_ns = sum(row["time_ns"] for row in rows)
-    exposed_ns = min(time_ns, facts.time("memcpy"))
+    exposed_ns = min(time_ns, facts.time("copy"))
     if facts.part_of_step(exposed_ns) <= _SHARE.value:
         return
     size = sum(row["bytes_per_step"] for row in rows)

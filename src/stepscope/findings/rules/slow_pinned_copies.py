@@ -58,7 +58,7 @@ def slow_pinned_copies(facts: Facts) -> Iterator[Finding]:
     time_ns, size = (sum(row[name] for row in rows) for name in ("time_ns", "bytes_per_step"))
     if not time_ns or size * 1e9 / time_ns >= _SPEED.value * speed:
         return
-    saved_ns = min(time_ns - size * 1e9 / speed, facts.time("memcpy"))
+    saved_ns = min(time_ns - size * 1e9 / speed, facts.time("copy"))
     if facts.part_of_step(saved_ns) <= _SHARE.value:
         return
     reached = size * 1e9 / time_ns

@@ -40,10 +40,10 @@ _LOOK_INTO = {
 }
 """What to look at, by the cause that the trace shows."""
 _OFTEN = """
-    SELECT sum((own_ns - others_ns >= $late_ns)::INTEGER * stands_for) / sum(stands_for) FROM (
+    SELECT sum((own_ns - others_ns >= $skew_ns)::INTEGER * weight) / sum(weight) FROM (
         SELECT max(dur_ns) FILTER (rank = $rank) AS own_ns,
             median(dur_ns) FILTER (rank <> $rank) AS others_ns,
-            max(stands_for) AS stands_for
+            max(weight) AS weight
         FROM phase_step WHERE phase = $phase GROUP BY span, step
     ) WHERE own_ns IS NOT NULL AND others_ns IS NOT NULL
 """
@@ -84,7 +84,7 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
     lateness, rank = facts.lateness, late.ranks[0]
     assert lateness is not None  # noqa: S101  # they told who is late
     charged = lateness.by_rank(lateness.charged_ns)[rank].tolist()
-    words = f"in collectives the others wait {time_text(late.late_ns)} per step for rank {rank}{_in_one_step(lateness, rank)}"
+    words = f"in collectives the others wait {time_text(late.skew_ns)} per step for rank {rank}{_in_one_step(lateness, rank)}"
     if because := explain_delay(facts.scope, lateness, rank, recorded=True):
         words += f": {because}"
     before_ns = lateness.per_step(charged[CAUSES.index("before the recording")])
@@ -98,10 +98,10 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
         late.share_ratio,
         "what the others wait for it, of the step",
         title=f"Straggling rank: {words}",
-        saving_ns=late.late_ns,
+        saving_ns=late.skew_ns,
         lost_on="job",
         evidence=first(
-            {"rank": rank, "cause": cause, "late_ns": round(lateness.per_step(ns))}
+            {"rank": rank, "cause": cause, "skew_ns": round(lateness.per_step(ns))}
             for cause, ns in sorted(zip(CAUSES, charged, strict=True), key=lambda pair: -abs(pair[1]))
             if ns
         ),
@@ -126,14 +126,14 @@ def _in_one_step(lateness: RankSkew, rank: int) -> str:
 def _of_phases(facts: Facts, late: Straggler, phase: str) -> Finding:
     assert facts.phases is not None  # noqa: S101  # they told who is late
     step_ns = facts.phases.step_ns
-    share = late.late_ns / step_ns if step_ns else 0.0
+    share = late.skew_ns / step_ns if step_ns else 0.0
     rank, other = late.ranks[0], min(r for r in facts.phases.ranks if r not in late.ranks)
     return of_step(
         "loss",
         share,
         "what the others wait for it, of the step",
         title=f"Straggling rank: {_evidence(facts, late, phase)}",
-        saving_ns=late.late_ns,
+        saving_ns=late.skew_ns,
         lost_on="job",
         step_ns=step_ns,
         evidence=first(
@@ -153,7 +153,7 @@ def _of_phases(facts: Facts, late: Straggler, phase: str) -> Finding:
 
 def _evidence(facts: Facts, late: Straggler, of: str) -> str:
     who, phase = f"rank {late.ranks[0]}", of.replace("_", " ")
-    lost, part = time_text(late.late_ns), "most of it"
+    lost, part = time_text(late.skew_ns), "most of it"
     if late.phase_ns:
         part = f"{time_text(late.phase_ns)} of it"
     if late.waits_ns is not None:
@@ -171,7 +171,7 @@ def _evidence(facts: Facts, late: Straggler, of: str) -> str:
     else:
         words = f"steps of {who} are longer than the others' by {lost}, {part} in {phase}"
     if late.phase_ns is not None:
-        parameters = {"late_ns": late.late_ns / 2, "rank": late.ranks[0], "phase": of}
+        parameters = {"skew_ns": late.skew_ns / 2, "rank": late.ranks[0], "phase": of}
         often = facts.scope.value(_OFTEN, parameters)
         words += "" if often is None else f", in {ratio_text(often)} of the kept steps"
     if len(late.ranks) > 1:

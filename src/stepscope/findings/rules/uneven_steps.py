@@ -31,7 +31,7 @@ _RATIO = Threshold(
 _MIN_STEPS = Threshold("steps", ENOUGH_STEPS, "count", "ours: fewer have no median to speak of")
 _IN_WORDS = {
     "kernel": "computation on the device",
-    "memcpy": "time in copies",
+    "copy": "time in copies",
     "memset": "time in fills",
     "communication": "communication",
     "runtime": "time in runtime calls",
@@ -105,7 +105,7 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
     usual = {part: float(np.median([row[f"{part}_ns"] for row in rows])) for part in PARTS}
     longest = rows[0]
     grown = max(PARTS[1:], key=lambda part: longest[f"{part}_ns"] - usual[part])
-    sure = grown in ("dataloader", "memcpy", "communication")
+    sure = grown in ("dataloader", "copy", "communication")
     whose = f" of rank {longest['rank']}" if len(facts.scope.ranks) > 1 else ""
     yield Finding(
         title=f"Steps are uneven: step {longest['step']}{whose} takes {time_text(longest['step_ns'])}, the "
@@ -153,7 +153,7 @@ def _gaps(facts: Facts, beyond: dict[tuple[int, tuple[int, int]], float]) -> dic
 def _of_phases(facts: Facts) -> Iterator[Finding]:
     """The rank of a run with the most uneven steps, by the phases of its kept steps."""
     steps = facts.scope.sql(by_steps(EACH_STEP)).to_pylist()
-    means = f"SELECT rank, sum({TOGETHER}) / sum(stands_for) AS ns FROM phase_step WHERE phase = 'step' GROUP BY rank"
+    means = f"SELECT rank, sum({TOGETHER}) / sum(weight) AS ns FROM phase_step WHERE phase = 'step' GROUP BY rank"
     mean_of = {row["rank"]: row["ns"] for row in facts.scope.sql(means).to_pylist()}
     by_rank = grouped((row for row in steps if row["total_ns"] is not None), itemgetter("rank"))
     uneven = []
@@ -208,8 +208,8 @@ def first_step(facts: Facts) -> Iterator[Finding]:
     if not facts.has_steps:
         return
     for broken in facts.times.broken:
-        slow = np.flatnonzero(broken.steps["slow_first"])
-        others = np.flatnonzero(broken.steps["complete"] & ~broken.steps["slow_first"])
+        slow = np.flatnonzero(broken.steps["is_warmup"])
+        others = np.flatnonzero(broken.steps["complete"] & ~broken.steps["is_warmup"])
         if not len(slow) or not len(others):
             continue
         row, lengths = int(slow[0]), broken.parts_ns.sum(axis=1)

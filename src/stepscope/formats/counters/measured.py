@@ -109,8 +109,8 @@ class Measured:
                 pa.array(kind_numbers, mask=kind_numbers < 0), pa.array(distinct, pa.string())
             ),
             "value": _known(values),
-            "least": _known(extremes[0]),
-            "most": _known(extremes[1]),
+            "min": _known(extremes[0]),
+            "max": _known(extremes[1]),
             "unit": self._units.column(),
             "tool": tools.column().take(pa.array(of)),
         }

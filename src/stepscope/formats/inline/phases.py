@@ -21,7 +21,7 @@ from stepscope.formats.tables import READ, Facts, RankTables, ReadReport, from_r
 
 WHOLE_STEP = "step"
 _OF_MEMORY = ("memory_bytes", "peak_bytes", "reserved_bytes")
-_NO_TIME = ("stands_for", "stands_for_ns", *_OF_MEMORY)
+_NO_TIME = ("weight", "weight_ns", *_OF_MEMORY)
 _OURS = re.compile(rb'"format"\s*:\s*"stepscope\.phases"')
 _METADATA = (
     "steps",
@@ -170,7 +170,7 @@ def _row(name: str, phase: Any, steps: int | None) -> Row | None:
         "mean_ns": mean,
         "median_ns": _within(statistics.get("median_ns"), MOST_NS),
         "p95_ns": _within(statistics.get("p95_ns"), MOST_NS),
-        "largest_ns": whole(phase.get("largest_ns")),
+        "max_ns": whole(phase.get("max_ns")),
     }
 
 
@@ -222,19 +222,19 @@ def read_steps(document: Mapping[str, Any], measured: Collection[str], report: R
         if values is None or values["step"] <= last or not _adds_up(values, phases):
             report.drop("bad_step")
             continue
-        stands_for = values.get("stands_for") or 1
-        of_all = values.get("stands_for_ns")
-        together = values["time"] * stands_for if of_all is None else of_all
+        weight = values.get("weight") or 1
+        of_all = values.get("weight_ns")
+        together = values["time"] * weight if of_all is None else of_all
         if together >= MOST_NS or (of_all is not None and of_all < values["time"]):
             report.drop("bad_step")
             continue
         last = values["step"]
         memory = [values.get(name) or None for name in _OF_MEMORY]
-        _add(table, last, WHOLE_STEP, values["time"], stands_for, of_all, *memory)
+        _add(table, last, WHOLE_STEP, values["time"], weight, of_all, *memory)
         for phase in phases:
             # An unobserved phase has no time of its own: it is in the residual.
             if phase in measured or values[phase]:
-                _add(table, last, phase, values[phase], stands_for, None, None, None, None)
+                _add(table, last, phase, values[phase], weight, None, None, None, None)
     return pa.table(table, schema=READ["phase_step"])
 
 

@@ -167,7 +167,7 @@ class _Rows:
         before = len(self.rows)
         listed = loaded.get("iterations", [])
         for one in listed if isinstance(listed, list) else []:
-            number, armed, time_ns, stands_for, of_all_ns = _row(one, most=5)
+            number, armed, time_ns, weight, of_all_ns = _row(one, most=5)
             if whole(time_ns) is None or not isinstance(armed, bool):
                 self._report.drop("wrong_type")
                 continue
@@ -175,8 +175,8 @@ class _Rows:
                 whole(time_ns),
                 iteration=whole(number),
                 armed=armed,
-                stands_for=whole(stands_for) or 1,
-                stands_for_ns=whole(of_all_ns),
+                weight=whole(weight) or 1,
+                weight_ns=whole(of_all_ns),
             )
         statistics = loaded.get("iteration_statistics")
         for name, armed in (("armed", True), ("unarmed", False)):
@@ -191,8 +191,8 @@ class _Rows:
             self._iteration(milliseconds(loaded["avg_iter_time_ms"]), averaged=True)
 
     def _iteration(self, time_ns: int | None, **columns: Any) -> None:
-        of_all_ns = columns.get("stands_for_ns")
-        if not _adds(time_ns, columns.get("stands_for", 1)) or (
+        of_all_ns = columns.get("weight_ns")
+        if not _adds(time_ns, columns.get("weight", 1)) or (
             of_all_ns is not None and time_ns is not None and of_all_ns < time_ns
         ):
             self._report.drop("wrong_type")
@@ -204,7 +204,7 @@ class _Rows:
                 "occurrence": 0,
                 "dur_ns": time_ns,
                 "averaged": False,
-                "stands_for": 1,
+                "weight": 1,
                 **columns,
             }
         )
@@ -230,8 +230,8 @@ class _Rows:
             "clock": clock if isinstance(clock, str) else None,
         }
         for measured in self._measurements(event):
-            row = {**same, "stands_for": 1, **measured}
-            if _adds(row["dur_ns"], row["stands_for"]):
+            row = {**same, "weight": 1, **measured}
+            if _adds(row["dur_ns"], row["weight"]):
                 self.rows.append(row)
             else:
                 self._report.drop("wrong_type")
@@ -246,7 +246,7 @@ class _Rows:
                     "dur_ns": whole(parts[1]),
                     "start_offset_ns": offset,
                     "averaged": False,
-                    "stands_for": whole(parts[3]) or 1,
+                    "weight": whole(parts[3]) or 1,
                 }
             yield from _of_all(event.get("statistics"), len(event["samples"]))
         elif isinstance(event.get("measured_times_ms"), list):
@@ -290,9 +290,9 @@ def _row(listed: Any, *, most: int) -> list[Any]:
     return [*values, *[1, None][len(values) - 3 :]][:most] if 3 <= len(values) <= most else [None] * most
 
 
-def _adds(time_ns: int | None, stands_for: int) -> bool:
+def _adds(time_ns: int | None, weight: int) -> bool:
     """Whether it is a time that can be added as often as it counts."""
-    return time_ns is not None and time_ns >= 0 and time_ns * stands_for < document.MOST_NS
+    return time_ns is not None and time_ns >= 0 and time_ns * weight < document.MOST_NS
 
 
 def _of_all(statistics: Any, kept: int) -> Iterator[Row]:

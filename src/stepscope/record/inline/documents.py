@@ -171,8 +171,8 @@ def inline_document(
         "model_changes": measured.model_changes,
         "values": _by_name(iterations.values, [row[0] for row in iterations.rows]),
         "settings": settings,
-        "sample_columns": ["iteration", "duration_ns", "offset_ns", "stands_for"],
-        "iteration_columns": ["iteration", "armed", "time_ns", "stands_for", "stands_for_ns"],
+        "sample_columns": ["iteration", "duration_ns", "offset_ns", "weight"],
+        "iteration_columns": ["iteration", "armed", "time_ns", "weight", "weight_ns"],
     }
 
 
@@ -205,7 +205,7 @@ def phases_document(
     n = history.weight
     total_ns = history.totals[STANDS_FOR_NS]
     columns = list(zip(*history.rows, strict=True)) if history.rows else [()] * len(COLUMNS)
-    weights = columns[COLUMNS.index("stands_for")]
+    weights = columns[COLUMNS.index("weight")]
     by_phase: dict[str, Any] = {}
     for position, name in enumerate((*PHASES, "residual"), start=2):
         if name != "residual" and not phases.measured(name):
@@ -214,7 +214,7 @@ def phases_document(
         by_phase[name] = {
             "mean_ns": history.totals[position] / n if n else 0.0,
             "share_ratio": history.totals[position] / total_ns if total_ns else 0.0,
-            "largest_ns": history.largest[position],
+            "max_ns": history.largest[position],
             "statistics": _in_ns(describe(columns[position], weights)),
         }
     device = None
@@ -251,7 +251,7 @@ def phases_document(
         if not n
         else {
             "mean_ns": total_ns / n,
-            "largest_ns": history.largest[1],
+            "max_ns": history.largest[1],
             "statistics": _in_ns(describe_blocks(columns[1], weights, columns[STANDS_FOR_NS])),
         },
         "phases": by_phase,

@@ -69,10 +69,10 @@ class Samples(History):
         super().__init__(4, MOST_SAMPLES)
         self.sums = Sums()
 
-    def measured(self, iteration: int, duration_ns: int, offset_ns: int, stands_for: int) -> None:
+    def measured(self, iteration: int, duration_ns: int, offset_ns: int, weight: int) -> None:
         """Adds a measurement."""
-        self.add((iteration, duration_ns, offset_ns, stands_for), weight=stands_for)
-        self.sums.add(stands_for, duration_ns * stands_for)
+        self.add((iteration, duration_ns, offset_ns, weight), weight=weight)
+        self.sums.add(weight, duration_ns * weight)
 
     def statistics(self) -> Statistics | None:
         """Statistics of the durations."""
@@ -128,8 +128,8 @@ class Iterations:
         place = max((place for place, row in enumerate(self.rows) if not row[1]), default=None)
         if place is None:
             return
-        number, armed, time_ns, stands_for, of_all_ns = self.rows[place]
-        more = stands_for + iterations, of_all_ns + together_ns
-        self.unarmed.add(stands_for, of_all_ns, times=-1)
+        number, armed, time_ns, weight, of_all_ns = self.rows[place]
+        more = weight + iterations, of_all_ns + together_ns
+        self.unarmed.add(weight, of_all_ns, times=-1)
         self.unarmed.add(*more)
         self.rows[place] = (number, armed, time_ns, *more)

@@ -513,7 +513,7 @@ class Recorder:
             ran += pending.measured
             ran += pending.in_graph
             if turn.counted and (pending.measured or pending.in_graph):
-                pending.stands_for = self._every(turn.event)
+                pending.weight = self._every(turn.event)
                 self._ring.push(pending)
             else:
                 pending.release()
@@ -535,7 +535,7 @@ class Recorder:
 
     def _read(self) -> None:
         for key, sample in self._ring.read():
-            self.events[key].samples.measured(sample.iteration, sample.duration_ns, sample.offset_ns, sample.stands_for)
+            self.events[key].samples.measured(sample.iteration, sample.duration_ns, sample.offset_ns, sample.weight)
 
     def _wait_for_ring(self, seconds: float, *, every: float) -> None:
         deadline = time.monotonic() + seconds

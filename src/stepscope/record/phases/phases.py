@@ -36,17 +36,17 @@ COLUMNS = (
     "time_ns",
     *(f"{phase}_ns" for phase in PHASES),
     "residual_ns",
-    "stands_for",
-    "stands_for_ns",
+    "weight",
+    "weight_ns",
     "memory_bytes",
     "peak_bytes",
     "reserved_bytes",
 )
-"""Columns of the kept steps: `stands_for_ns` is the summed time of the steps that it stands for; memory is 0 if it was
+"""Columns of the kept steps: `weight_ns` is the summed time of the steps that it stands for; memory is 0 if it was
 not read in that step."""
 
 _RESIDUAL = len(PHASES)
-_STANDS_FOR, STANDS_FOR_NS = COLUMNS.index("stands_for"), COLUMNS.index("stands_for_ns")
+_STANDS_FOR, STANDS_FOR_NS = COLUMNS.index("weight"), COLUMNS.index("weight_ns")
 _NUMBER = {phase: number for number, phase in enumerate(PHASES)} | {"optimizer.step": 4}
 _INPUT_WAIT = _NUMBER["input_wait"]
 _FORWARD = _NUMBER["forward"]
@@ -383,7 +383,7 @@ class Phases:
 
     def _collect(self, clock: Clock, *, counted: bool) -> None:
         if counted and self._marks:
-            self._ring.push(Pending(self.steps, clock, self._origin, self._marks, stands_for=self.between.steps))
+            self._ring.push(Pending(self.steps, clock, self._origin, self._marks, weight=self.between.steps))
             if self._device_idle is not None:
                 self.device_checked += self.between.steps
                 self.device_idle += self.between.steps * self._device_idle
@@ -406,7 +406,7 @@ class Phases:
 
     def _read(self) -> None:
         for phase, sample in self._ring.read():
-            weight = sample.stands_for
+            weight = sample.weight
             self.device_ns[phase] += sample.duration_ns * weight
             self.device_counts[phase] += 1
             if sample.iteration != self._last_read:

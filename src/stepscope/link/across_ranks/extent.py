@@ -13,24 +13,26 @@ from stepscope.link.across_ranks.groups import POINT_TO_POINT, recorded_ranks
 from stepscope.link.across_ranks.matching import Matches
 from stepscope.schema.arrays import Int32s
 
-REACHES = ("intra_node", "inter_node")
+EXTENTS = ("intra_node", "inter_node")
 INTRA, INTER = range(2)
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """The reach of each collective.
+class Extent:
+    """The extent of each collective.
 
     Args:
-        reach: index in `REACHES`; -1 if the nodes of its ranks are unknown.
+        extent: index in `EXTENTS`; -1 if the nodes of its ranks are unknown.
         size: ranks in its group, if the recording does not state it; -1 if unknown.
     """
 
-    reach: NDArray[np.int8]
+    extent: NDArray[np.int8]
     size: Int32s
 
 
-def find_reach(collectives: Collectives, matches: Matches, ranks: Sequence[RankInfo], world_size: int | None) -> Reach:
+def find_extent(
+    collectives: Collectives, matches: Matches, ranks: Sequence[RankInfo], world_size: int | None
+) -> Extent:
     """How far each collective goes.
 
     Its ranks are those of its group, or sender and receiver; if these are not recorded, those of its match. Ranks on
@@ -70,7 +72,7 @@ def find_reach(collectives: Collectives, matches: Matches, ranks: Sequence[RankI
         of_match = np.where(max_host > min_host, INTER, np.where(complete, INTRA, -1))
         by_match = np.append(of_match, -1)[matches.match]
         extent = np.where(extent < 0, by_match, extent).astype(np.int8)
-    return Reach(extent, size)
+    return Extent(extent, size)
 
 
 def _ranks(collectives: Collectives, group: int, kind: int, this_rank: int) -> frozenset[int]:
