@@ -125,8 +125,8 @@ def test_a_stretch_of_time_has_a_peak_of_its_own(answer):
 
 def test_without_addresses_totals_remain_and_nothing_is_told_of_parts(diff, answer):
     rows = {"memory_event": [event(1, 0, 5, 5) | {"address": None}, event(2, 0, 7, 12) | {"address": None}]}
-    diff("memory", rows, "peak_bytes,allocations,made\n12,,")
-    diff("memory", rows, "operator,bytes,made\n(addresses were not recorded),12,", by="operator")
+    diff("memory", rows, "peak_bytes,allocations,allocs\n12,,")
+    diff("memory", rows, "operator,bytes,allocs\n(addresses were not recorded),12,", by="operator")
     assert not answer("memory", rows).note
     for row in rows["memory_event"]:
         row["total_allocated_bytes"] = None

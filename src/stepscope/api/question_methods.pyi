@@ -182,7 +182,7 @@ class QuestionMethods:
         self,
         *,
         by: Literal["top-down", "bottom-up", "thread"] = "top-down",
-        most: int = 1000,
+        max_nodes: int = 1000,
         **asked: Unpack[AskedOfEvents],
     ) -> Table:
         """Which calls does the time go to, and what leads to them?
@@ -190,7 +190,7 @@ class QuestionMethods:
         Args:
             by: how calls are put together: from the outermost call down (top-down), from each function to its callers
                 (bottom-up), or top-down for each thread.
-            most: how many rows are listed at most: those with most time.
+            max_nodes: how many rows are listed at most: those with most time.
 
         Columns: name, kind, depth, id, parent, calls, host_total_ns, host_share_ratio, host_self_ns, device_total_ns,
         device_share_ratio, device_self_ns.

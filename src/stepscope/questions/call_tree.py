@@ -83,12 +83,14 @@ _CALL, _HOST, _DEVICE = range(3)
             "bottom-up",
             "thread",
         ),
-        Parameter("most", "int", "how many rows are listed at most: those with most time", 1000, within=(1, 1_000_000)),
+        Parameter(
+            "max_nodes", "int", "how many rows are listed at most: those with most time", 1000, within=(1, 1_000_000)
+        ),
     ),
     drawing="tree",
     fills="Record the host's side with ProfilerActivity.CPU; with_stack=True adds Python functions.",
 )
-def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> ArrowTable:
+def calls(scope: Scope, by: str = "top-down", max_nodes: int = 1000) -> ArrowTable:
     """Operators, named ranges, Python functions and runtime calls of all requested ranks and threads, merged
     if their names and those of all their callers are the same.
 
@@ -106,7 +108,7 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> ArrowTable:
     chain of callers, and its self time the part of it without a further caller.
 
     A recording of Python frames has very many nodes: the listed rows are those with most host or
-    device time (`--most`; bottom-up a row counts less the more callers it is away). A row with more time than
+    device time (`--max-nodes`; bottom-up a row counts less the more callers it is away). A row with more time than
     its parts and its self time has others below it that are not listed.
     """
     import pyarrow as pa
@@ -135,7 +137,7 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> ArrowTable:
     if by == "bottom-up":
         # Otherwise the chains above a few functions would leave no room for the others.
         weights /= depth + 1
-    kept = np.flatnonzero(heaviest(weights, depth, most))
+    kept = np.flatnonzero(heaviest(weights, depth, max_nodes))
     rows, above = listed(kept[np.lexsort((kept, -total[kept, _HOST]))], tree.parent)
     is_thread = tree.code[rows] >= names.num_rows
     nothing = [None] * len(rows)
@@ -158,7 +160,7 @@ def calls(scope: Scope, by: str = "top-down", most: int = 1000) -> ArrowTable:
     answer = pa.table(columns)
     notes = [waiting_text(len(waiting))]
     if len(rows) < len(tree.parent):
-        notes.append(f"The {len(rows)} of {len(tree.parent)} rows with most time; --most lists more.")
+        notes.append(f"The {len(rows)} of {len(tree.parent)} rows with most time; --max-nodes lists more.")
     return noted(answer, " ".join(filter(None, notes))) if any(notes) else answer
 
 

@@ -130,7 +130,7 @@ def hotspots(scope: Scope, by: str = "function", min_ratio: float = MIN_RATIO) -
     A function is identified by its name, binary and source file; with `--by line` also by the line that ran, if the
     file has it (py-spy); for traced calls that is the line where a function is defined. `cpi` is cycles divided by
     instructions if both were counted. Totals are missing if no file shows who called whom, as in VTune's report of
-    functions. Shares below `--least-ratio` are not shown; totals include them.
+    functions. Shares below `--min-ratio` are not shown; totals include them.
     """
     rows: list[Row] = []
     threads = {
