@@ -38,7 +38,7 @@ def test_on_the_path_it_is_its_name(environment: Path, monkeypatch: pytest.Monke
     assert invoked_as() == "stepscope"
 
 
-def test_another_one_on_the_path_is_not_this_one(environment: Path, tmp_path: Path) -> None:
+def test_another_one_on_the_path_is_exclude_current(environment: Path, tmp_path: Path) -> None:
     (tmp_path / "other" / "stepscope").write_text("#!/bin/sh\n")
     (tmp_path / "other" / "stepscope").chmod(0o755)
     assert invoked_as() == ".venv/bin/stepscope"

@@ -186,7 +186,7 @@ def test_a_script_that_is_left_alone_between_timed_steps_loses_no_epoch(tmp_path
     from torch.utils.data import DataLoader
 
     model = make_model()
-    session = inline.begin(None, out=tmp_path)
+    session = inline.new_session(None, out=tmp_path)
     session.start(lead_in=True)
     finder = LoopFinder(session)
     finder.install()

@@ -41,15 +41,15 @@ def test_an_event_inside_a_graph_that_cannot_be_marked_is_said_and_the_rest_is_m
     plan = plan_from({"warmup": 0, "repetitions": 1, "events": ["inside"]}, source="test")
     on_device(clock)
     recorder = Recorder(plan, Guard("the test"), model=make_model(), optimizers=[object()])
-    recorder.begin(0)  # untouched
-    recorder.end(1)
-    recorder.begin(2)
+    recorder.start_iteration(0)  # untouched
+    recorder.end_iteration(1)
+    recorder.start_iteration(2)
     assert recorder.recapture()
     assert recorder.watch is not None
     clock.is_capturing = True
     assert recorder.watch.open("inside") is None
     clock.is_capturing = False
     with pytest.warns(RuntimeWarning, match="captured graph"):
-        recorder.end(3)
+        recorder.end_iteration(3)
     assert recorder.done
     assert clock.made == 0

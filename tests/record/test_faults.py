@@ -57,8 +57,8 @@ def _fails(*_args: Any, **_kwargs: Any) -> Any:
         (ArmedWatch, "open"),
         (ArmedWatch, "close"),
         (ArmedWatch, "end"),
-        (Recorder, "begin"),
-        (Recorder, "end"),
+        (Recorder, "start_iteration"),
+        (Recorder, "end_iteration"),
         (Recorder, "_observed"),
     ],
 )
@@ -82,7 +82,7 @@ def test_an_exception_in_the_phases(tmp_path: Path, expected: list[float], monke
 def test_what_was_measured_before_an_exception_is_kept(
     tmp_path: Path, expected: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original: Callable[..., Any] = Recorder.end
+    original: Callable[..., Any] = Recorder.end_iteration
     calls = 0
 
     def end(self: Recorder, now_ns: int, values: Any) -> Any:
@@ -92,7 +92,7 @@ def test_what_was_measured_before_an_exception_is_kept(
             _fails()
         return original(self, now_ns, values)
 
-    monkeypatch.setattr(Recorder, "end", end)
+    monkeypatch.setattr(Recorder, "end_iteration", end)
     losses, said = _losses_and_warnings(tmp_path)
     assert losses == expected
     assert len(said) == 1

@@ -395,12 +395,12 @@ def test_a_device_is_read_later_and_never_waited_for(
 
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for number, batch in enumerate(batches(30)):
-        session.begin()
+        session.start_iteration()
         asked = clock.asked
         model(batch).sum().backward()
         optimizer.step()
         assert session.done or clock.asked == asked  # nothing is asked inside an iteration
-        session.end()
+        session.end_iteration()
         if number % 10 == 9:
             clock.finish()
     clock.finish()
@@ -423,9 +423,9 @@ def test_a_device_that_never_answers_loses_measurements_not_the_job(
     plan = plan_from({"warmup": 1, "repetitions": 90, "unarmed_every": 0, "events": ["forward"]})
     session = Session(plan, model=model, out=tmp_path, phases=False)
     for batch in batches(100):
-        session.begin()
+        session.start_iteration()
         model(batch)
-        session.end()
+        session.end_iteration()
     session.stop()
     (event,) = events_in(tmp_path)
     assert (event["samples"], event["lost"]) == ([], 90)
@@ -469,7 +469,7 @@ def test_regions_inside_a_captured_graph_are_measured_at_its_replays(
 
     captures = 0
     for _ in range(14):
-        session.begin()
+        session.start_iteration()
         if session.recapture():
             captures += 1
             capture()
@@ -477,7 +477,7 @@ def test_regions_inside_a_captured_graph_are_measured_at_its_replays(
         for mark, offset_ns in graph:  # the replay
             mark.time_ns = now[0] + offset_ns
         now[0] += 40
-        session.end()
+        session.end_iteration()
     session.stop()
     events = events_in(tmp_path)
     assert [(event["label"], event["statistics"]["mean_ns"]) for event in events] == [("a", 10.0), ("b", 30.0)]

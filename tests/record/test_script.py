@@ -60,7 +60,7 @@ how, out, plan, *command = sys.argv[1:]
 def record():
     if how == "trace":
         return Tracer(out, name="job", active=2)
-    return inline.begin(plan_from(json.loads(plan)) if plan else None, out=out)
+    return inline.new_session(plan_from(json.loads(plan)) if plan else None, out=out)
 paths = run(command, record, module=how == "module")
 print(*[path.name for path in paths])
 """
@@ -97,7 +97,7 @@ def _record_here(script: str, tmp_path: Path, plan: Any = None, *arguments: str)
     path = tmp_path / "here.py"
     path.write_text(script)
     read = plan_from(plan, source="a test") if plan else None
-    return run([str(path), *arguments], partial(inline.begin, read, out=tmp_path / "out"))
+    return run([str(path), *arguments], partial(inline.new_session, read, out=tmp_path / "out"))
 
 
 def test_events_phases_and_the_same_loss(script: Path, alone: str, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_script_that_changes_its_directory_does_not_move_its_files(
     loop = "for _ in range(8): step(first)"
     (tmp_path / "job.py").write_text(f"import os\nos.chdir('work')\n{STEPS}{loop}")
     monkeypatch.chdir(tmp_path)
-    run(["job.py"], partial(inline.begin, None, out=Path("out").absolute()))
+    run(["job.py"], partial(inline.new_session, None, out=Path("out").absolute()))
     (file,) = (tmp_path / "out").iterdir()
     assert file.name.endswith(".phases.json")
     assert list((tmp_path / "work").iterdir()) == []
@@ -275,7 +275,7 @@ def test_a_scripts_own_exit_is_its_own(tmp_path: Path) -> None:
     (tmp_path / "leaves.py").write_text("raise SystemExit(5)")
     before = sys.argv[:], sys.path[:]
     with pytest.raises(SystemExit) as left:
-        run([str(tmp_path / "leaves.py")], partial(inline.begin, None, out=tmp_path))
+        run([str(tmp_path / "leaves.py")], partial(inline.new_session, None, out=tmp_path))
     assert left.value.code == 5
     assert (sys.argv, sys.path) == before
 
@@ -283,7 +283,7 @@ def test_a_scripts_own_exit_is_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", [[], ["nowhere.py"]])
 def test_a_script_that_is_not_there_is_told(command: list[str]) -> None:
     with pytest.raises(UsageError):
-        run(command, partial(inline.begin, None))
+        run(command, partial(inline.new_session, None))
 
 
 def test_a_loop_that_says_its_iterations_itself_is_not_told_twice(tmp_path: Path) -> None:

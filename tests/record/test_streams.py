@@ -36,13 +36,13 @@ def test_the_device_is_timed_however_many_micro_batches_a_step_has(micro_batches
     phases.installed.update(PHASES)
     phases.clock = DeviceClock(device, "cuda")
     for _ in range(3):
-        phases.begin(device.now_ns)
+        phases.start_step(device.now_ns)
         for name in ["forward", "backward"] * micro_batches + ["optimizer"]:
             token = phases.open(name)
             device.launch({"forward": 100, "backward": 200, "optimizer": 50}[name])
             device.now_ns += 1
             phases.close(token)
-        phases.end(device.now_ns)
+        phases.end_step(device.now_ns)
     device.now_ns = device.main.until_ns
     phases.drain()
     measured = _document(phases)["device"]
@@ -61,11 +61,11 @@ def test_a_step_with_too_many_phases_has_no_device_times_rather_than_some() -> N
     phases.warmup = 0
     phases.installed.update(PHASES)
     phases.clock = DeviceClock(device, "cuda")
-    phases.begin(0)
+    phases.start_step(0)
     for _ in range(20_000):
         phases.close(phases.open("forward"))
     phases.close(phases.open("optimizer"))
-    phases.end(1)
+    phases.end_step(1)
     phases.drain()
     assert _document(phases)["device"] is None
 
@@ -79,12 +79,12 @@ def test_a_module_on_a_side_stream_is_measured(tmp_path: Path, on_device: OnDevi
     plan = plan_from({"warmup": 1, "repetitions": 5, "unarmed_every": 0, "events": ["region"]})
     session = Session(plan, model=model, out=tmp_path, phases=False)
     for _ in range(20):
-        session.begin()
+        session.start_iteration()
         device.launch(100_000)  # the main stream is far behind
         with device.on(side), region("region"):
             device.launch(20)
         device.now_ns += 30
-        session.end()
+        session.end_iteration()
     device.now_ns += 10_000_000
     session.stop()
     (file,) = tmp_path.glob("*.prof.json")
@@ -152,13 +152,13 @@ def _replayed(
 
     graph = Graph()
     for iteration in range(20):
-        session.begin()
+        session.start_iteration()
         if session.recapture() if asks else iteration in (2, 4):
             graph = device.captured(work)
         device.launch(1_000_000)
         device.replay(graph, times=iteration)
         device.now_ns += 100
-        session.end()
+        session.end_iteration()
     device.now_ns += 10**9
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -318,8 +318,8 @@ def test_compiled_code_takes_nothing_of_ours_in_and_is_not_compiled_again(how: s
     def compile_anew() -> Any:
         # Code of its own each time: torch 2.8 crashes in code that is compiled after a reset.
         code = plain.__code__.replace()
-        fresh = FunctionType(code, plain.__globals__, "step", None, plain.__closure__)
-        return torch.compile(fresh, backend=backend, fullgraph=True)
+        recreated = FunctionType(code, plain.__globals__, "step", None, plain.__closure__)
+        return torch.compile(recreated, backend=backend, fullgraph=True)
 
     step = compile_anew()
     target: Any = {

@@ -103,7 +103,7 @@ def record_example(folder: Path, *, steps: int, device: str) -> tuple[Path, Path
     with redirect_stdout(sys.stderr):
         print_err(f"Training {name}, measured inline (about half a minute in all) ...")
         plan = plan_from(PLAN, source="the demo's plan")
-        session = partial(inline.begin, plan, out=folder.absolute(), phases=False)
+        session = partial(inline.new_session, plan, out=folder.absolute(), phases=False)
         measured = run([*train, str(PLAN_STEPS)], session)
         print_err(f"Training {name}, traced ...")
         tracer = Tracer(folder, name="demo", active=steps)

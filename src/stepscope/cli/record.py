@@ -214,15 +214,15 @@ def _recording(
 ) -> Callable[[], Recording] | None:
     """Returns a function that records the script once it has imported torch; None if nothing records inside it."""
     from stepscope.record import inline
-    from stepscope.record.together import Together
+    from stepscope.record.combined_recording import CombinedRecording
 
     def record() -> Recording:
         if captures is not None:
             return inline.offer(captures())
         if tracer is not None and not chosen & set(_EVERY_STEP):
             return inline.offer(tracer)
-        session = inline.begin(plan, out=out)
-        return session if tracer is None else inline.offer(Together(session, tracer))
+        session = inline.new_session(plan, out=out)
+        return session if tracer is None else inline.offer(CombinedRecording(session, tracer))
 
     return record if chosen else None
 

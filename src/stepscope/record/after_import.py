@@ -71,12 +71,10 @@ class _Notifying(Loader):
         self._then = then
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """As the wrapped loader."""
         module: ModuleType | None = self._loader.create_module(spec)
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Runs the module's code, restores its own loader, and calls back."""
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader

@@ -87,7 +87,6 @@ class DeviceClock(Clock):
         self._free: list[Any] = []
 
     def mark(self, *, in_graph: bool = False) -> Any:
-        """Records an event on the current stream of the device."""
         if in_graph:
             # Only an external event becomes a graph node with a new time at every replay.
             event = self._backend.Event(enable_timing=True, external=True)
@@ -100,12 +99,10 @@ class DeviceClock(Clock):
         return event
 
     def capturing(self) -> bool:
-        """Asks the backend, if it has graphs."""
         asks = getattr(self._backend, "is_current_stream_capturing", None)
         return bool(asks is not None and asks())
 
     def marks_graphs(self) -> bool:
-        """Whether the backend's events can be external; in older torches they cannot."""
         try:
             self._backend.Event(enable_timing=True, external=True)
         except TypeError:
@@ -113,25 +110,20 @@ class DeviceClock(Clock):
         return True
 
     def move(self, mark: Any) -> Any:
-        """Records the same event again: only its last record counts."""
         mark.record(self._backend.current_stream(self._device))
         return mark
 
     def done(self, mark: Any) -> bool:
-        """Queries the event without waiting."""
         return bool(mark.query())
 
     def between_ns(self, start: Any, stop: Any) -> int:
-        """Time between two completed events (ns)."""
         return round(float(start.elapsed_time(stop)) * 1e6)
 
     def place(self) -> tuple[int, int]:
-        """The device's index and the id of its current stream (0 is the default stream)."""
         stream = self._backend.current_stream(self._device)
         return int(stream.device.index or 0), int(stream.stream_id)
 
     def release(self, *marks: Any) -> None:
-        """Keeps the events for reuse."""
         self._free.extend(marks)
 
 

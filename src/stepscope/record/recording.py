@@ -1,12 +1,23 @@
 """How a loop drives a recording: the calls that every recording accepts from any loop.
 
 A loop is found by `job.loop.LoopFinder`, is one of ours (`inline.iterate`, `inline.iteration`, a tracer's `iterate`),
-or belongs to a framework, whose callbacks know its steps. No loop depends on which recording it drives: the inline
-session, the tracer, the listener for `stepscope trigger` and the survey of `stepscope plan` are all a `Recording`. An
-iteration of the loop and a training step are the same thing; plans use the first name, traces and phases the second.
+or belongs to a framework. No loop depends on which recording it drives. An iteration of the loop and a training step
+are the same thing; plans use the first name, traces and phases the second.
 
-All calls come from the training thread. They do not raise into the job, except those of the survey, which end it. A
-loop that continues after `stop`, or in a forked child, may still make them; they then do nothing.
+                  start               start_iteration
+    (created) ------------> between ------------------> running --+
+                               ^                         |   ^    |  start_iteration: ends it, starts the next
+                               |  end_iteration, abandon |   |    |  skip: the same without any work,
+                               +-------------------------+   +----+        while `to_skip` is not 0
+
+    in any state:      stop            writes the files; every later call does nothing
+    between, running:  data_wait_start, data_wait_end; add_missed (iterations that the loop did not see)
+    running:           add_value; exclude_current (an epoch or a validation started: it does not count)
+    loops of ours ask: stops_now (before each iteration), recapture (before each replay of a CUDA graph)
+
+A loop makes no more calls when `over` is true or the guard has tripped. All calls come from the training thread. They
+do not raise into the job, except those of the survey, which end it. After `stop` they do nothing, and so they do in a
+forked child, where all guards have tripped (`trouble`).
 """
 
 from __future__ import annotations
@@ -32,24 +43,23 @@ class Recording(ABC):
     """What a loop drives. Methods that are not abstract do nothing by default.
 
     Attributes:
-        guard: keeps the recording's exceptions out of the job; once it has tripped, a loop need not make more calls.
+        guard: keeps the recording's exceptions out of the job.
         driver: how the script drives the recording itself, if it does; then `LoopFinder`, which can only guess where
             iterations are, makes no calls.
         in_loop: whether a loop of ours runs; a loop of ours inside its iteration is part of that iteration.
         stopped: whether `stop` was called.
-        rests: the number of following iterations for which no calls are needed: a loop calls `passes` for each instead
-            of `begin`, and nothing else.
+        to_skip: the number of following iterations for which a loop only calls `skip`.
         began_ns: start of the running iteration, by `time.perf_counter_ns`.
-        takes_batches: whether it uses `input_begins`, `input_ends`, `not_this_one` and `takes`.
+        uses_batches: whether it needs `data_wait_start`, `data_wait_end`, `exclude_current` and `add_value`.
     """
 
     guard: Guard
     driver: str | None = None
     in_loop: bool = False
     stopped: bool = False
-    rests: int = 0
+    to_skip: int = 0
     began_ns: int = 0
-    takes_batches: bool = True
+    uses_batches: bool = True
 
     @property
     def successor(self) -> Recording | None:
@@ -57,8 +67,8 @@ class Recording(ABC):
         return None
 
     @property
-    def keeps_numbers(self) -> bool:
-        """Whether numbers of the running iteration are kept; if not, they need not be computed."""
+    def records_values(self) -> bool:
+        """Whether numbers of the running iteration are recorded; if not, they need not be computed."""
         return True
 
     @abstractmethod
@@ -66,8 +76,7 @@ class Recording(ABC):
         """Starts the recording, once, before any other call.
 
         Args:
-            lead_in: whether what runs until the first `begin` is the job's start-up and no iteration; otherwise the
-                first iteration starts now.
+            lead_in: whether what runs until the first iteration is the job's start-up; otherwise that starts now.
         """
 
     @abstractmethod
@@ -75,24 +84,21 @@ class Recording(ABC):
         """Ends the recording and writes everything; may be called again. Returns the files."""
 
     @abstractmethod
-    def begin(self, *, fresh: bool = False, number: int | None = None) -> int:
-        """Starts an iteration, ending one that still runs.
+    def start_iteration(self, *, first_of_epoch: bool = False, number: int | None = None) -> int:
+        """Starts an iteration, ending one that still runs; returns the argument of `abandon` for it.
 
         Args:
-            fresh: whether it is the first of an epoch, whose loader starts up, and so unlike others.
+            first_of_epoch: whether its loader starts up in it, so that it is unlike others.
             number: the step's number, if the caller knows it.
-
-        Returns:
-            The argument of `abandon` for this iteration.
         """
 
-    def passes(self) -> None:
-        """Starts an iteration that needs no calls (`rests`), ending one that still runs."""
-        self.rests -= 1
+    def skip(self) -> None:
+        """Starts an iteration that needs no calls, ending one that still runs."""
+        self.to_skip -= 1
         self.began_ns = time.perf_counter_ns()
 
-    def end(self) -> None:
-        """Ends the iteration. Otherwise the next `begin` ends it."""
+    def end_iteration(self) -> None:
+        """Ends the iteration."""
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
         """Drops a broken-off iteration: an exception, a break, the end of the loader.
@@ -102,25 +108,25 @@ class Recording(ABC):
             began: False if there was no batch, and so no iteration.
         """
 
-    def not_this_one(self) -> None:
+    def exclude_current(self) -> None:
         """Excludes the running iteration: an epoch started in it, or a validation ran."""
 
-    def missed(self, iterations: int) -> None:
-        """Reports iterations that ran before the loop was found; called before `begin`."""
+    def add_missed(self, iterations: int) -> None:
+        """Reports iterations that ran before the loop was found."""
 
-    def input_begins(self) -> Any:
-        """Starts the wait for a batch, perhaps outside any iteration; pass the result to `input_ends`."""
+    def data_wait_start(self) -> Any:
+        """Starts the wait for a batch, perhaps between iterations; pass the result to `data_wait_end`."""
 
-    def input_ends(self, token: Any) -> None:
+    def data_wait_end(self, token: Any) -> None:
         """Ends the wait for a batch: it is here, or the loader is exhausted."""
 
-    def takes(self, name: str, number: float) -> None:
+    def add_value(self, name: str, number: float) -> None:
         """Adds a number to the running iteration: `samples` in its batch, or the script's `value`."""
 
     @property
     @abstractmethod
     def over(self) -> bool:
-        """Whether nothing is left to record, so that a loop need not make more calls."""
+        """Whether nothing is left to record."""
 
     @property
     def done(self) -> bool:
@@ -135,16 +141,12 @@ class Recording(ABC):
         """Whether the job must recapture its CUDA graph before the next replay."""
         return False
 
-    def forget_in_child(self) -> None:
-        """Disables the hooks that this forked child inherits from its parent."""
-        self.guard.error = self.guard.error or RuntimeError("recorded by the parent process")
-
 
 def count_samples(recording: Recording, batch: Any, loader: Any) -> None:
     """Reports the number of samples in the running iteration's batch, if it is known."""
-    samples = samples_in(batch, loader) if recording.keeps_numbers else None
+    samples = samples_in(batch, loader) if recording.records_values else None
     if samples is not None:
-        recording.takes("samples", samples)
+        recording.add_value("samples", samples)
 
 
 class EveryStep(Recording):
@@ -153,7 +155,7 @@ class EveryStep(Recording):
     It ignores batches, because a trace has the loader's own ranges.
     """
 
-    takes_batches = False
+    uses_batches = False
     _index: int
     _number: int
     _has_no_batch = False
@@ -179,22 +181,20 @@ class EveryStep(Recording):
         batches = iter(loader)
         self.guard.ask(note_loader, batches)
         for batch in batches:
-            if self.keeps_numbers:
+            if self.records_values:
                 count_samples(self, batch, loader)
             yield batch
             self.step()
 
-    def begin(self, *, fresh: bool = False, number: int | None = None) -> int:  # noqa: ARG002 - every step counts in a trace
-        """Starts the next step; if the last had no batch, it continues."""
-        if not self._has_no_batch:
+    def start_iteration(self, *, first_of_epoch: bool = False, number: int | None = None) -> int:  # noqa: ARG002
+        if not self._has_no_batch:  # otherwise the last step continues
             self.step(number)
         self._has_no_batch = False
         return self._index
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:  # noqa: ARG002
-        """The loader was exhausted, or the iteration broke off, which still is a step."""
+        # An iteration that broke off still is a step.
         self._has_no_batch |= not began
 
-    def missed(self, iterations: int) -> None:
-        """Counts steps before the first call, so that later steps have their true numbers."""
+    def add_missed(self, iterations: int) -> None:
         self._number += iterations

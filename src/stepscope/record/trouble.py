@@ -8,8 +8,10 @@ once, because torch may be iterating over them.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +41,9 @@ def described(error: BaseException) -> str:
         return type(error).__name__
 
 
+_GUARDS: weakref.WeakSet[Guard] = weakref.WeakSet()
+
+
 class Guard:
     """Keeps the recorder's own exceptions out of the job.
 
@@ -49,6 +54,7 @@ class Guard:
     def __init__(self, what: str) -> None:
         self.what = what
         self.error: BaseException | None = None
+        _GUARDS.add(self)
 
     @property
     def tripped(self) -> bool:
@@ -91,3 +97,12 @@ class Guard:
                     self.trip(error)
 
         return hook
+
+
+def _trip_in_child() -> None:
+    # A forked child inherits its parent's hooks, but only the parent records.
+    for guard in tuple(_GUARDS):
+        guard.error = guard.error or RuntimeError("recorded by the parent process")
+
+
+os.register_at_fork(after_in_child=_trip_in_child)

@@ -7,7 +7,7 @@ import pytest
 FAULTS = (
     "traces.tracing.Tracer.start",
     "traces.tracing.Tracer.step",
-    "inline.session.Session.begin",
+    "inline.session.Session.start_iteration",
     "job.loop.LoopFinder.install",
     "on_demand.listener.OnDemand.step",
     "callbacks.recordings.region",

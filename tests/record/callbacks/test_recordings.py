@@ -24,7 +24,7 @@ def _train(recording: Recordings, *, accumulate: int = 1, steps: int = 6, at: in
     model = make_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     losses = []
-    recording.begin(at, model, [optimizer])
+    recording.start(at, model, [optimizer])
     for number, batch in enumerate(batches(steps * accumulate), start=1):
         recording.micro_step_begins()
         loss = model(batch).square().mean()
@@ -35,7 +35,7 @@ def _train(recording: Recordings, *, accumulate: int = 1, steps: int = 6, at: in
             optimizer.step()
             optimizer.zero_grad()
         recording.step(at + number // accumulate)
-    recording.end()
+    recording.stop()
     assert untouched(model)
     return losses
 
@@ -51,12 +51,12 @@ def test_what_is_told_before_the_beginning_and_after_the_end_is_nothing(tmp_path
     recording = Recordings(tmp_path, steps=1)
     recording.micro_step_begins()
     recording.step(1)
-    assert recording.end() == []
+    assert recording.stop() == []
     _train(recording)
     recording.micro_step_begins()
     recording.step(9)
-    recording.not_this_one()
-    assert len(recording.end()) == 1
+    recording.exclude_current()
+    assert len(recording.stop()) == 1
 
 
 def test_the_tests_know_every_option() -> None:

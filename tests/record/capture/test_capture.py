@@ -161,9 +161,9 @@ def test_without_its_library_there_is_one_warning_and_the_job_runs_on(
 
 def _drive(recording: CapturedSteps) -> None:
     recording.start(lead_in=True)
-    recording.missed(1)
+    recording.add_missed(1)
     for _ in range(5):
-        recording.begin()
+        recording.start_iteration()
     recording.stop()
 
 
@@ -234,10 +234,10 @@ def test_a_resumed_run_counts_on() -> None:
     heard = Heard()
     recording = CapturedSteps(StepRange(1002, 1002), heard, start_step=1000)
     recording.start(lead_in=True)
-    recording.missed(1)
-    recording.begin()
+    recording.add_missed(1)
+    recording.start_iteration()
     assert heard.calls == ["start"]
-    recording.begin()
+    recording.start_iteration()
     assert heard.calls == ["start", "stop"]
     assert recording.over
 
@@ -247,10 +247,10 @@ def test_the_step_that_goes_by_unobserved_is_not_captured_in_silence() -> None:
     recording = CapturedSteps(StepRange(1, 2), heard)
     with pytest.warns(RecordingWarning, match="step 1 will not be captured"):
         recording.start(lead_in=True)
-    recording.missed(1)
+    recording.add_missed(1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # it is said once
-        recording.begin()
+        recording.start_iteration()
     assert heard.calls == ["start"]
     recording.stop()
 
@@ -259,9 +259,9 @@ def test_a_later_step_that_goes_by_unobserved_is_said_when_it_has() -> None:
     heard = Heard()
     recording = CapturedSteps(StepRange(2, 3), heard)
     recording.start(lead_in=True)
-    recording.missed(2)
+    recording.add_missed(2)
     with pytest.warns(RecordingWarning, match="step 2 could not be captured"):
-        recording.begin()
+        recording.start_iteration()
     assert heard.calls == ["start"]
     recording.stop()
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from stepscope.base.statistics import describe, overhead, quantile
-from stepscope.record.between import Between
 from stepscope.record.inline.kept import MOST_ITERATIONS, MOST_SAMPLES, Iterations, Samples
+from stepscope.record.untimed_block import UntimedBlock
 
 
 def test_statistics_are_of_all_measurements_and_percentiles_of_evenly_spaced_ones() -> None:
@@ -42,7 +42,7 @@ def test_a_copy_does_not_change_with_what_is_measured_later() -> None:
     samples, iterations = Samples(), Iterations()
     samples.measured(0, 5, 1, 2)
     iterations.add((0, True, 9, 2, 18), {})
-    kept, kept_iterations = samples.copy(), iterations.copy(Between())
+    kept, kept_iterations = samples.copy(), iterations.copy(UntimedBlock())
     samples.measured(1, 6, 1, 2)
     iterations.add((1, True, 9, 2, 18), {})
     assert (kept.rows, kept.totals, kept.sums.n) == ([(0, 5, 1, 2)], [0, 10, 2, 4], 1)
@@ -73,13 +73,13 @@ def test_the_mean_iteration_is_that_of_all_however_few_are_timed(
     blocks: list[tuple[int, int]], armed: int, since: tuple[int, int]
 ) -> None:
     """A block is iterations, of which the last was timed, and what they took; what came after the last is in it, too."""
-    iterations, between = Iterations(), Between()
+    iterations, between = Iterations(), UntimedBlock()
     for number, (weight, together_ns) in enumerate(blocks):
         iterations.add((number, number % 4 < armed, together_ns // weight, weight, together_ns), {})
     unarmed = [block for number, block in enumerate(blocks) if number % 4 >= armed]
-    between.rests(0)
-    between.passed(since[0])
-    between.rested(since[1])
+    between.pause(0)
+    between.skipped(since[0])
+    between.resume(since[1])
     kept = iterations.copy(between)
     known = [*unarmed, since] if unarmed and since[0] else unarmed
     found = kept.statistics(armed=False)

@@ -23,7 +23,7 @@ from stepscope.record.job.loop import UNHEARD, LoopFinder
 from stepscope.record.targets.optimizers import why_unheard
 
 torch._dynamo.config.error_on_recompile = True
-session = inline.begin(None, out=sys.argv[1])
+session = inline.new_session(None, out=sys.argv[1])
 session.start(lead_in=True)
 finder = LoopFinder(session)
 finder.install()
@@ -86,7 +86,7 @@ def recorded(tmp_path: Path) -> Callable[[str], dict[str, Any]]:
     def record(script: str) -> dict[str, Any]:
         path = tmp_path / "job.py"
         path.write_text(script)
-        run([str(path)], partial(inline.begin, None, out=tmp_path / "out"))
+        run([str(path)], partial(inline.new_session, None, out=tmp_path / "out"))
         return _summary(tmp_path / "out")
 
     return record

@@ -109,7 +109,7 @@ def test_an_optimizer_that_the_job_lets_go_of_is_freed_and_the_next_one_followed
     """Its state may be twice as large as the model, and the next fold's comes beside it."""
     import torch
 
-    recording = inline.begin(None, out=tmp_path)
+    recording = inline.new_session(None, out=tmp_path)
     recording.start(lead_in=True)
     finder = LoopFinder(recording)
     finder.install()

@@ -28,11 +28,11 @@ STANDS_FOR = COLUMNS.index("weight")
 @given(
     epochs=st.lists(st.lists(st.sampled_from([1_000, 1_010, 90_000]), min_size=1, max_size=80), max_size=8),
     every=st.lists(st.sampled_from([1, 2, 8, 32]), min_size=8, max_size=8),
-    fresh=st.booleans(),
+    first_of_epoch=st.booleans(),
     breaks=st.booleans(),
 )
 def test_the_mean_is_that_of_every_step_that_ended(
-    epochs: list[list[int]], every: list[int], fresh: bool, breaks: bool
+    epochs: list[list[int]], every: list[int], first_of_epoch: bool, breaks: bool
 ) -> None:
     """As a session has it: between timed steps no call, and an epoch is seen to start in its first step, or before it."""
     now, number = 0, 0
@@ -48,37 +48,37 @@ def test_the_mean_is_that_of_every_step_that_ended(
         for place, length in enumerate(steps):
             number += 1
             first = place == 0
-            if (first and fresh) or next_timed(number, k) == number:
+            if (first and first_of_epoch) or next_timed(number, k) == number:
                 if ran:
-                    phases.end(None)
+                    phases.end_step(None)
                     phases.passed(ran - 1, runs=True)
-                    phases.end(now) if ran > 1 else phases.between.rested(now)
+                    phases.end_step(now) if ran > 1 else phases.untimed.resume(now)
                     ran = 0
-                phases.begin(now, fresh=first and fresh, number=number)
+                phases.start_step(now, first_of_epoch=first and first_of_epoch, number=number)
                 if first:
-                    phases.not_this_one()
+                    phases.exclude_current()
                 now += length
-                phases.end(now)
+                phases.end_step(now)
                 if not first:
                     known += [*open_steps, length]
                     open_steps = []
                 continue
             if first:
-                phases.begin(now, number=number)
-                phases.not_this_one()
+                phases.start_step(now, number=number)
+                phases.exclude_current()
                 now += length
-                phases.end(now)
+                phases.end_step(now)
                 continue
             if not ran:
-                phases.begin(now, number=number)
+                phases.start_step(now, number=number)
             ran += 1
             now += length
             open_steps.append(length)
         if ran > breaks:
             # The last of them breaks off, or one more begins, for which the loader has no batch.
-            phases.end(None)
+            phases.end_step(None)
             phases.passed(ran - breaks, runs=True)
-            phases.between.rested(now - (open_steps.pop() if breaks else 0))
+            phases.untimed.resume(now - (open_steps.pop() if breaks else 0))
             known += open_steps
         phases.abandon()
         now += 5_000_000  # a validation
@@ -103,7 +103,7 @@ def test_the_last_steps_of_an_epoch_are_in_the_mean(
     monkeypatch.setattr("stepscope.record.budget.MOST_PART", 1e-12)
     model = torch.nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    session = inline.begin(None, model=model, optimizer=optimizer, out=tmp_path)
+    session = inline.new_session(None, model=model, optimizer=optimizer, out=tmp_path)
     session.start(lead_in=True)
     finder = LoopFinder(session)
     finder.install()

@@ -53,13 +53,13 @@ def _times(phases: Phases) -> dict[str, int]:
 def test_a_step_is_its_phases_and_the_rest() -> None:
     hours = Hours()
     phases = _phases(hours)
-    phases.begin(0)
+    phases.start_step(0)
     for name, time_ns in zip(PHASES, (5, 7, 20, 40, 10), strict=True):
         token = phases.open(name)
         hours.pass_ns(time_ns)
         phases.close(token)
         hours.pass_ns(1)
-    phases.end(hours.now)
+    phases.end_step(hours.now)
     assert _times(phases) == {
         "input_wait": 5,
         "host_to_device": 7,
@@ -74,7 +74,7 @@ def test_a_phase_inside_another_has_its_time_alone() -> None:
     """An optimizer that runs forward and backward in a closure, as LBFGS does."""
     hours = Hours()
     phases = _phases(hours)
-    phases.begin(0)
+    phases.start_step(0)
     step = phases.open("optimizer.step")
     hours.pass_ns(3)
     for name in ("forward", "backward"):
@@ -83,7 +83,7 @@ def test_a_phase_inside_another_has_its_time_alone() -> None:
         phases.close(inner)
     hours.pass_ns(4)
     phases.close(step)
-    phases.end(hours.now)
+    phases.end_step(hours.now)
     assert _times(phases) == {
         "input_wait": 0,
         "host_to_device": 0,
@@ -97,13 +97,13 @@ def test_a_phase_inside_another_has_its_time_alone() -> None:
 def test_a_phase_left_open_by_an_exception_ends_with_the_one_around_it() -> None:
     hours = Hours()
     phases = _phases(hours)
-    phases.begin(0)
+    phases.start_step(0)
     outer = phases.open("backward")
     phases.open("forward")
     hours.pass_ns(5)
     phases.close(outer)
     hours.pass_ns(6)
-    phases.end(hours.now)
+    phases.end_step(hours.now)
     assert _times(phases)["residual"] == 6
     assert _times(phases)["forward"] == 5
 
@@ -113,11 +113,11 @@ def test_warmup_steps_and_an_epochs_first_do_not_count() -> None:
     phases = Phases(hours)
     phases.warmup = 2
     for number in range(6):
-        phases.begin(hours.now, fresh=number == 4)
+        phases.start_step(hours.now, first_of_epoch=number == 4)
         token = phases.open("input_wait")
         hours.pass_ns(100 + number)
         phases.close(token)
-        phases.end(hours.now)
+        phases.end_step(hours.now)
     assert [row[1] for row in phases.history.rows] == [102, 103, 105]
     assert phases.first_batch_ns == [104]
     assert phases.steps == 6
@@ -126,15 +126,15 @@ def test_warmup_steps_and_an_epochs_first_do_not_count() -> None:
 def test_the_first_batch_of_an_epoch_is_not_that_of_the_validation_before_it() -> None:
     hours = Hours()
     phases = _phases(hours)
-    phases.begin(0)
+    phases.start_step(0)
     # Each wait, and whether a loader starts over with it: three of a validation, then the epoch's.
     for time_ns, starts_over in ((70, True), (50, False), (60, False), (9, True), (4, False)):
         token = phases.open("input_wait")
         hours.pass_ns(time_ns)
         phases.close(token)
         if starts_over:
-            phases.not_this_one()
-    phases.end(hours.now)
+            phases.exclude_current()
+    phases.end_step(hours.now)
     assert phases.first_batch_ns == [9]
 
 
@@ -145,7 +145,7 @@ def test_the_first_batch_of_an_epoch_is_not_that_of_the_validation_before_it() -
 def test_phases_and_residual_add_up_whatever_is_opened_and_closed(actions: list[tuple[str, int, int]]) -> None:
     hours = Hours()
     phases = _phases(hours)
-    phases.begin(0)
+    phases.start_step(0)
     tokens: list[Any] = []
     for action, which, time_ns in actions:
         if action == "open":
@@ -154,7 +154,7 @@ def test_phases_and_residual_add_up_whatever_is_opened_and_closed(actions: list[
             phases.close(tokens.pop(which % len(tokens)))
         else:
             hours.pass_ns(time_ns)
-    phases.end(hours.now)
+    phases.end_step(hours.now)
     row = phases.history.rows[0]
     assert sum(row[2:8]) == row[1] == hours.now
     assert min(row[2:8]) >= 0
@@ -166,12 +166,12 @@ def test_a_device_is_marked_around_each_phase_and_read_later() -> None:
     clock = FakeDeviceClock(hours)
     phases.clock = clock
     for _ in range(3):
-        phases.begin(hours.now)
+        phases.start_step(hours.now)
         for name, time_ns in (("input_wait", 50), ("forward", 20), ("backward", 40)):
             token = phases.open(name)
             hours.pass_ns(time_ns)
             phases.close(token)
-        phases.end(hours.now)
+        phases.end_step(hours.now)
     assert phases.device_steps == 0
     clock.finish()
     phases.drain()
@@ -188,18 +188,18 @@ def test_a_step_that_was_timed_in_place_of_many_counts_as_many_on_the_device_too
     for every, time_ns in took:
         phases.budget.every = every
         if every > 1:
-            phases.between.rests(hours.now)
+            phases.untimed.pause(hours.now)
             hours.pass_ns((every - 1) * time_ns)
             phases.passed(every - 1, runs=False)
-            phases.between.rested(hours.now)
-        phases.begin(hours.now, number=next_timed(phases.steps + 1, every))
+            phases.untimed.resume(hours.now)
+        phases.start_step(hours.now, number=next_timed(phases.steps + 1, every))
         for name in ("forward", "backward", "optimizer"):
             token = phases.open(name)
             hours.pass_ns(time_ns)
             phases.close(token)
             if every > 1 and name == "backward":
                 clock.finish()
-        phases.end(hours.now)
+        phases.end_step(hours.now)
     clock.finish()
     phases.drain()
     device = phases_document(phases, PROCESS, 0)["device"]
@@ -216,10 +216,10 @@ def test_a_device_that_finished_before_the_optimizer_waits_for_the_host() -> Non
         phases = _phases(hours)
         phases.clock = FakeDeviceClock(hours, done_at_once=done_at_once)
         for _ in range(4):
-            phases.begin(hours.now)
+            phases.start_step(hours.now)
             for name in ("forward", "backward", "optimizer"):
                 phases.close(phases.open(name))
-            phases.end(hours.now)
+            phases.end_step(hours.now)
         assert (phases.device_checked, phases.device_idle) == (4, idle)
 
 
@@ -228,7 +228,7 @@ def test_no_mark_gets_into_a_graph_that_the_job_captures() -> None:
     phases = _phases(hours)
     clock = FakeDeviceClock(hours, done_at_once=True)
     phases.clock = clock
-    phases.begin(0)
+    phases.start_step(0)
     clock.is_capturing = True
     before = (clock.made, clock.asked)
     for name in ("forward", "backward", "optimizer"):
@@ -236,7 +236,7 @@ def test_no_mark_gets_into_a_graph_that_the_job_captures() -> None:
     assert (clock.made, clock.asked) == before
     clock.is_capturing = False
     phases.close(phases.open("forward"))
-    phases.end(hours.now)
+    phases.end_step(hours.now)
     phases.drain()
     assert phases.device_steps == 1
 
@@ -253,8 +253,8 @@ def test_memory_is_read_now_and_then_and_its_peak_kept() -> None:
     hours = Hours()
     phases = _phases(hours, memory=Reader(), memory_every=2)
     for _ in range(6):
-        phases.begin(hours.now)
-        phases.end(hours.now)
+        phases.start_step(hours.now)
+        phases.end_step(hours.now)
     assert (phases.peak_bytes, phases.reserved_bytes) == (12, 24)
     nothing = (0, 0, 0)
     rows = [row[-3:] for row in phases.history.rows[:4]]
@@ -269,8 +269,8 @@ def test_a_peak_that_the_system_counts_late_is_no_less_than_what_is_in_use() -> 
 
     hours = Hours()
     phases = _phases(hours, memory=Reader(), memory_every=1)
-    phases.begin(hours.now)
-    phases.end(hours.now)
+    phases.start_step(hours.now)
+    phases.end_step(hours.now)
     assert (phases.history.rows[0][-3:], phases.peak_bytes) == ((5, 5, 0), 5)
 
 
@@ -283,12 +283,12 @@ def test_steps_that_are_kept_late_in_a_long_run_have_their_memory(fresh_first: b
     hours = Hours()
     phases = _phases(hours, memory=Reader())
     if fresh_first:  # counted steps then have other numbers
-        phases.begin(hours.now, fresh=True)
-        phases.end(hours.now)
+        phases.start_step(hours.now, first_of_epoch=True)
+        phases.end_step(hours.now)
     phases.history.stride = 16
     for _ in range(16 * 20):
-        phases.begin(hours.now)
-        phases.end(hours.now)
+        phases.start_step(hours.now)
+        phases.end_step(hours.now)
     assert [row[-2] for row in phases.history.rows] == [9] * 20
 
 
@@ -296,9 +296,9 @@ def test_a_file_of_a_running_job_has_some_of_its_steps() -> None:
     hours = Hours()
     phases = _phases(hours)
     for _ in range(300):
-        phases.begin(hours.now)
+        phases.start_step(hours.now)
         hours.pass_ns(10)
-        phases.end(hours.now)
+        phases.end_step(hours.now)
     whole, running = (phases_document(phases, PROCESS, 0, samples=all_) for all_ in (True, False))
     assert (len(whole["step_samples"]), whole["step_stride"]) == (300, 1)
     assert running["step_stride"] == 3
@@ -314,10 +314,10 @@ def test_twenty_thousand_steps_take_no_more_memory_than_five_thousand() -> None:
 
     def run(steps: int) -> None:
         for _ in range(steps):
-            phases.begin(hours.now)
+            phases.start_step(hours.now)
             phases.close(phases.open("forward"))
             hours.pass_ns(1000)
-            phases.end(hours.now)
+            phases.end_step(hours.now)
 
     run(5_000)
     tracemalloc.start()
@@ -334,12 +334,12 @@ def test_a_summary_says_what_was_not_measured() -> None:
     phases = Phases(hours)
     phases.warmup = 0
     phases.installed.update({"forward", "backward"})
-    phases.begin(0)
+    phases.start_step(0)
     token = phases.open("forward")
     hours.pass_ns(30)
     phases.close(token)
     hours.pass_ns(70)
-    phases.end(hours.now)
+    phases.end_step(hours.now)
     summary = phases_document(phases, PROCESS, 0)
     assert summary["phases"]["input_wait"] is None  # nobody listened
     assert summary["phases"]["backward"] is None  # it ran where hooks do not, or not at all
@@ -404,10 +404,10 @@ def test_copies_to_a_device_are_a_phase(tmp_path: Path, on_device: Callable[[Fak
     on_device(FakeDeviceClock(done_at_once=True))
     session = Session(None, model=model, out=tmp_path)
     for batch in batches(10):
-        session.begin()
+        session.start_iteration()
         batch.to("meta")
         model(batch).sum().backward()
-        session.end()
+        session.end_iteration()
     (path,) = session.stop()
     summary = json.loads(path.read_text())
     assert summary["phases"]["host_to_device"]["mean_ns"] > 0
@@ -436,12 +436,12 @@ def test_work_of_other_threads_is_not_the_loops(tmp_path: Path) -> None:
     model = make_model()
     session = Session(None, model=model, out=tmp_path)
     for batch in batches(8):
-        session.begin()
+        session.start_iteration()
         other = threading.Thread(target=lambda: model(batches(1)[0]))
         other.start()
         other.join()
         assert batch is not None
-        session.end()
+        session.end_iteration()
     (path,) = session.stop()
     assert json.loads(path.read_text())["phases"]["forward"] is None
 
@@ -452,14 +452,14 @@ def test_few_steps_are_timed_where_timing_them_takes_long() -> None:
     phases = _phases(hours)
     timed = []
     for number in range(1, 400):
-        phases.begin(hours.now, number=number)
+        phases.start_step(hours.now, number=number)
         if not phases.resting:
             timed.append(number)
         for name in ("forward", "backward"):
             token = phases.open(name)
             hours.pass_ns(500_000)
             phases.close(token)
-        phases.end(hours.now)
+        phases.end_step(hours.now)
         phases.took(12_000)  # 1.2 % of the step
         phases.settle()
     assert timed[:32] == list(range(1, 33))
@@ -476,9 +476,9 @@ def test_every_step_of_long_ones_is_timed() -> None:
     hours = Hours()
     phases = _phases(hours)
     for number in range(1, 100):
-        phases.begin(hours.now, number=number)
+        phases.start_step(hours.now, number=number)
         hours.pass_ns(20_000_000)
-        phases.end(hours.now)
+        phases.end_step(hours.now)
         phases.took(90_000)
         phases.settle()
     assert (phases.budget.every, phases.history.count) == (1, 99)
@@ -492,10 +492,10 @@ def test_ranks_that_time_different_steps_have_some_in_common() -> None:
         phases = _phases(Hours())
         timed = set()
         for number in range(1, 2000):
-            phases.begin(0, number=number)
+            phases.start_step(0, number=number)
             if not phases.resting:
                 timed.add(number)
-            phases.end(1_000_000)
+            phases.end_step(1_000_000)
             phases.took(own_ns)
             phases.settle()
         of_ranks.append((phases.budget.every, {number for number in timed if number > 1000}))
@@ -511,12 +511,12 @@ def test_between_timed_steps_hooks_do_nothing() -> None:
     clock = FakeDeviceClock(hours)
     phases.clock = clock
     for number in (number for number in range(1, 5) if next_timed(number, 4) != number):
-        phases.begin(hours.now, number=number)
+        phases.start_step(hours.now, number=number)
         assert phases.open("forward") is None
         phases.close(None)
-        phases.end(hours.now)
+        phases.end_step(hours.now)
     assert (clock.made, phases.steps, phases.timed_steps) == (0, 3, 0)
-    phases.begin(hours.now, fresh=True, number=5)
+    phases.start_step(hours.now, first_of_epoch=True, number=5)
     assert not phases.resting  # the first batch of an epoch is always waited for
 
 
@@ -525,10 +525,10 @@ def test_the_first_batch_of_an_epoch_is_noted_in_a_step_that_is_not_timed() -> N
     hours = Hours()
     phases = _phases(hours)
     phases.budget.every = 4
-    phases.begin(0, number=3)
+    phases.start_step(0, number=3)
     token = phases.open("input_wait")
-    phases.not_this_one()
+    phases.exclude_current()
     hours.pass_ns(70)
     phases.close(token)
-    phases.end(hours.now)
+    phases.end_step(hours.now)
     assert (phases.first_batch_ns, phases.timed_steps) == ([70], 0)

@@ -29,12 +29,12 @@ def test_samples_say_which_phase_was_open_and_which_function_ran() -> None:
     sampler.start()
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and len(sampler._counts) < 3:
-        phases.begin(time.perf_counter_ns())
+        phases.start_step(time.perf_counter_ns())
         _makes_a_batch(0.1)
         token = phases.open("forward")
         _makes_a_batch(0.1)
         phases.close(token)
-        phases.end(time.perf_counter_ns())
+        phases.end_step(time.perf_counter_ns())
     sampler.stop()
     document = sampler.document()
     assert document is not None
@@ -49,12 +49,12 @@ def test_between_steps_nothing_is_sampled_and_in_steps_that_are_not_timed_no_pha
     assert phases.where() == (False, None)
     phases.budget.every = 4
     timed = next_timed(4, 4)
-    phases.begin(0, number=timed + 1 if next_timed(timed + 1, 4) > timed + 1 else timed - 1)
+    phases.start_step(0, number=timed + 1 if next_timed(timed + 1, 4) > timed + 1 else timed - 1)
     assert phases.where() == (True, None)
-    phases.end(1)
-    phases.begin(0, number=timed)
+    phases.end_step(1)
+    phases.start_step(0, number=timed)
     assert phases.where() == (True, "residual")
-    phases.end(1)
+    phases.end_step(1)
     assert phases.where() == (False, None)
 
 
@@ -106,11 +106,11 @@ def test_a_recording_names_what_the_loop_does_beside_its_phases(tmp_path: Path) 
     session.start(lead_in=True)
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        session.begin()
+        session.start_iteration()
         _makes_a_batch(0.05)
         model(torch.ones(2, 4)).sum().backward()
         optimizer.step()
-        session.end()
+        session.end_iteration()
         if session._stacks is not None and session._stacks._counts.total() > 40:
             break
     session.stop()

@@ -27,7 +27,7 @@ class Ticks:
         return self.now_ns
 
 
-def _round(kind: Kind, said: str, *, fresh: bool = False, regions: str = "") -> Round:
+def _round(kind: Kind, said: str, *, excluded: bool = False, regions: str = "") -> Round:
     """A watched iteration from lines such as `<fc.forward 5 fc.forward>`; numbers let time pass."""
     ticks = Ticks()
     clock = FakeDeviceClock(ticks, done_at_once=True)
@@ -41,7 +41,7 @@ def _round(kind: Kind, said: str, *, fresh: bool = False, regions: str = "") -> 
             watch.close(opened[word[:-1]])
         else:
             ticks.now_ns += int(word)
-    return Round(kind, watch, fresh)
+    return Round(kind, watch, excluded)
 
 
 def test_labels_come_in_the_order_they_run_with_the_median_of_their_times() -> None:
@@ -62,10 +62,10 @@ def test_times_come_from_the_lighter_rounds_but_for_backwards_of_modules() -> No
 
 
 def test_the_first_iteration_of_an_epoch_counts_only_where_there_is_no_other() -> None:
-    fresh = _round("all", "<input_wait 900 input_wait>", fresh=True)
+    first = _round("all", "<input_wait 900 input_wait>", excluded=True)
     usual = _round("all", "<input_wait 5 input_wait>")
-    assert [one.time_ns for one in listed([fresh, usual])] == [5]
-    assert [one.time_ns for one in listed([fresh])] == [900]
+    assert [one.time_ns for one in listed([first, usual])] == [5]
+    assert [one.time_ns for one in listed([first])] == [900]
 
 
 def test_what_runs_several_times_has_its_times_together() -> None:

@@ -28,7 +28,7 @@ def _told(survey: Survey, step: Callable[[], None], most: int = 100) -> int:
     """Iterations until the survey ends the loop."""
     for number in range(most):
         try:
-            survey.begin()
+            survey.start_iteration()
         except Enough:
             return number
         step()
@@ -73,7 +73,7 @@ def test_the_losses_of_a_watched_loop_are_the_same_bit_for_bit() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     survey, losses = Survey(), []
     for batch in batches(14):
-        survey.begin()
+        survey.start_iteration()
         losses += train(model, [batch], optimizer)
     survey.stop()
     assert losses == expected
@@ -87,7 +87,7 @@ def test_the_end_is_said_again_to_a_script_that_swallows_it() -> None:
     _told(survey, step)
     for _ in range(4):
         with pytest.raises(Enough):
-            survey.begin()
+            survey.start_iteration()
     assert len(swallowed) == 2
     assert Enough(0).code == 0
 
@@ -111,12 +111,12 @@ def test_all_ranks_end_at_the_same_iteration_also_one_whose_hooks_fail(monkeypat
 def test_iterations_that_break_off_are_not_kept() -> None:
     survey = Survey(iterations=1)
     _, step = _job()
-    number = survey.begin()
+    number = survey.start_iteration()
     survey.abandon(number, began=False)  # the end of a loader: no iteration at all
     for _ in range(3):  # untouched, discover, plain
-        survey.begin()
+        survey.start_iteration()
         step()
-    survey.begin()
+    survey.start_iteration()
     step()
     survey.abandon()  # the one that watches all
     survey.stop()
@@ -127,12 +127,12 @@ def test_iterations_that_break_off_are_not_kept() -> None:
 def test_an_iteration_that_broke_off_before_anything_ran_does_not_end_the_discovery() -> None:
     survey = Survey(iterations=1)
     _, step = _job()
-    survey.begin()
+    survey.start_iteration()
     step()
-    survey.begin()
+    survey.start_iteration()
     survey.abandon()  # nothing of the model was called in it
     for _ in range(3):
-        survey.begin()
+        survey.start_iteration()
         step()
     survey.stop()
     assert "0.forward" in _labels(survey)
@@ -143,7 +143,7 @@ def test_what_was_watched_until_the_loop_ended_is_kept() -> None:
     survey = Survey(finished=finished.append)
     model, step = _job()
     assert _told(survey, step, most=5) == 5
-    survey.end()
+    survey.end_iteration()
     survey.stop()
     survey.stop()
     assert finished == [survey]
@@ -200,7 +200,7 @@ def test_a_forked_child_is_not_surveyed() -> None:
         reads, writes = os.pipe()
         child = os.fork()
         if child == 0:
-            told = inline.active() is None and survey.begin() == 0 and survey.guard.tripped
+            told = inline.active() is None and survey.start_iteration() == 0 and survey.guard.tripped
             os.write(writes, b"quiet" if told else b"heard")
             os._exit(0)
         os.waitpid(child, 0)
@@ -215,7 +215,7 @@ def test_a_graph_is_captured_again_only_while_it_is_watched() -> None:
     _, step = _job()
     asked = []
     for _ in range(7):
-        survey.begin()
+        survey.start_iteration()
         asked.append(survey.recapture())
         step()
     survey.stop()

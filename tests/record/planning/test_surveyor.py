@@ -36,7 +36,7 @@ def test_what_runs_in_a_captured_graph_is_listed_without_a_time() -> None:
     watch.close(watch.open("rehearsal"))
     clock.is_capturing = True
     watch.close(watch.open("captured"))
-    (one,) = listed([Round("all", watch, fresh=False)])
+    (one,) = listed([Round("all", watch, excluded=False)])
     assert (one.label, one.time_ns) == ("captured", None)
 
 
@@ -47,9 +47,9 @@ def test_a_device_that_never_answers_leaves_times_out_and_holds_nothing_up(
     on_device(FakeDeviceClock())
     model = make_model()
     surveyor = Surveyor(model, [], Guard("test"))
-    surveyor.begin("all")
+    surveyor.start_iteration("all")
     train(model, batches(1))
-    surveyor.end()
+    surveyor.end_iteration()
     surveyor.wait(0)
     surveyor.remove()
     found = {one.label: one.time_ns for one in listed(surveyor.rounds)}
@@ -79,9 +79,9 @@ def test_collectives_that_communicate_are_listed_and_others_are_not(monkeypatch:
     fake = SimpleNamespace(all_reduce=all_reduce, get_rank=get_rank)
     monkeypatch.setitem(sys.modules, "torch.distributed", fake)  # type: ignore[arg-type]
     surveyor = Surveyor(None, [], Guard("test"))
-    surveyor.begin("all")
+    surveyor.start_iteration("all")
     fake.all_reduce()
     fake.get_rank()
-    surveyor.end()
+    surveyor.end_iteration()
     surveyor.remove()
     assert [one.label for one in listed(surveyor.rounds)] == ["collective.all_reduce"]

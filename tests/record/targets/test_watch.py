@@ -18,7 +18,7 @@ def test_the_armed_occurrence_is_marked_in_every_iteration_anew() -> None:
     clock = FakeDeviceClock(between_ns=10)
     watch = _watch(clock)
     for iteration in (3, 4):
-        watch.begin()
+        watch.start()
         for _ in range(3):
             watch.close(watch.open("fc"))
         assert watch.open("another") is None
@@ -35,7 +35,7 @@ def test_between_iterations_nothing_is_heard() -> None:
     clock = FakeDeviceClock()
     watch = _watch(clock)
     assert not watch.listens_to("fc")
-    watch.begin()
+    watch.start()
     assert watch.listens_to("fc")
     (pending,) = watch.end(0)
     assert pending.measured == []
@@ -47,7 +47,7 @@ def test_between_iterations_nothing_is_heard() -> None:
 def test_an_end_that_comes_after_its_iteration_moves_no_mark() -> None:
     clock = FakeDeviceClock(between_ns=10)
     watch = _watch(clock)
-    watch.begin()
+    watch.start()
     watch.close(watch.open("fc"))
     token = watch.open("fc")
     watch.close(token)
@@ -55,7 +55,7 @@ def test_an_end_that_comes_after_its_iteration_moves_no_mark() -> None:
     ((_, start, stop),) = pending.measured
     measured_ns = clock.between_ns(start, stop)
     watch.close(token)
-    watch.begin()
+    watch.start()
     watch.close(token)
     assert clock.between_ns(start, stop) == measured_ns
 
@@ -63,7 +63,7 @@ def test_an_end_that_comes_after_its_iteration_moves_no_mark() -> None:
 def test_what_has_not_ended_gives_its_marks_back() -> None:
     clock = FakeDeviceClock()
     watch = ArmedWatch({("fc", 0): (0, clock)})
-    watch.begin()
+    watch.start()
     opened = watch.open("fc")
     assert opened is not None
     (pending,) = watch.end(0)
@@ -74,7 +74,7 @@ def test_what_has_not_ended_gives_its_marks_back() -> None:
 def test_each_clock_has_an_origin_and_its_own_events() -> None:
     device, host = FakeDeviceClock(), HOST
     watch = ArmedWatch({("fc", 0): (0, device), ("input_wait", 0): (1, host)})
-    watch.begin()
+    watch.start()
     for label in ("input_wait", "fc"):
         watch.close(watch.open(label))
     found = {pending.clock: [key for key, _, _ in pending.measured] for pending in watch.end(0)}
@@ -85,7 +85,7 @@ def test_an_iteration_that_breaks_off_leaves_no_mark_behind() -> None:
     clock = FakeDeviceClock()
     watch = ArmedWatch({("fc", 0): (0, clock)})
     for _ in range(5):
-        watch.begin()
+        watch.start()
         watch.close(watch.open("fc"))
         watch.give_back()
     assert clock.made == 3
@@ -105,7 +105,7 @@ def test_only_forwards_must_run_in_the_loops_own_thread(label: str, *, heard: bo
     clock = HOST
     observing = ObservingWatch(plan_from({"events": [label]}), lambda _: clock)
     armed = ArmedWatch({(label, 0): (0, clock)})
-    armed.begin()
+    armed.start()
 
     def elsewhere() -> None:
         for watch in (observing, armed):

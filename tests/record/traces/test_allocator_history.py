@@ -40,7 +40,7 @@ class Cuda:
 def test_it_is_bounded_and_ends_with_the_recorded_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = Cuda(monkeypatch)
     history = AllocatorHistory()
-    history.begin(tmp_path, "job.oom-0-of-1")
+    history.start(tmp_path, "job.oom-0-of-1")
     (path,) = history.keep(tmp_path, "job-0-of-1")
     assert path == tmp_path / "job-0-of-1.memory.pickle"
     assert path.read_bytes() == b"snapshot"
@@ -53,7 +53,7 @@ def test_it_is_bounded_and_ends_with_the_recorded_steps(tmp_path: Path, monkeypa
 def test_a_history_that_the_job_records_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = Cuda(monkeypatch, enabled=True)
     history = AllocatorHistory()
-    history.begin(tmp_path, "oom")
+    history.start(tmp_path, "oom")
     assert history.keep(tmp_path, "job") == [tmp_path / "job.memory.pickle"]
     assert cuda.recorded == []
 
@@ -61,7 +61,7 @@ def test_a_history_that_the_job_records_goes_on(tmp_path: Path, monkeypatch: pyt
 def test_when_memory_runs_out_the_first_time_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = Cuda(monkeypatch)
     history = AllocatorHistory()
-    history.begin(tmp_path, "job.oom-0-of-1")
+    history.start(tmp_path, "job.oom-0-of-1")
     (observer,) = cuda.observers
     for _ in range(3):
         observer(0, 1 << 30, 1 << 31, 7)
@@ -70,7 +70,7 @@ def test_when_memory_runs_out_the_first_time_is_kept(tmp_path: Path, monkeypatch
     ]  # fmt: skip
     observer(0, 1 << 30, 1 << 31, 7)  # nobody watches any more
     assert len(cuda.dumped) == 2
-    history.begin(tmp_path, "job.oom-0-of-1")
+    history.start(tmp_path, "job.oom-0-of-1")
     assert len(cuda.observers) == 1
 
 
@@ -81,7 +81,7 @@ def test_what_fails_when_memory_runs_out_never_reaches_the_job(tmp_path: Path, m
         raise MemoryError("injected")
 
     monkeypatch.setattr("torch.cuda.memory._dump_snapshot", fails)
-    AllocatorHistory().begin(tmp_path, "oom")
+    AllocatorHistory().start(tmp_path, "oom")
     with pytest.warns(RecordingWarning, match="of the out-of-memory: MemoryError: injected"):
         cuda.observers[0](0, 1, 2, 3)
 
@@ -95,7 +95,7 @@ def test_an_older_torch_is_asked_in_its_own_way(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr("torch.cuda.memory._record_memory_history", record)
     history = AllocatorHistory()
-    history.begin(tmp_path, "oom")
+    history.start(tmp_path, "oom")
     history.keep(tmp_path, "job")
     assert recorded == [True, None]
 

@@ -128,7 +128,7 @@ def test_what_goes_wrong_is_one_warning_and_the_job_captures(tmp_path, monkeypat
     def refuse(*_: Any) -> None:
         raise ValueError("no room")
 
-    monkeypatch.setattr(graph_captures.Profiling, "begin", refuse)
+    monkeypatch.setattr(graph_captures.Profiling, "start", refuse)
     with pytest.warns(RecordingWarning, match="captures of CUDA graphs stopped") as told:
         _job(tmp_path, {0: 2}, wait=9)
     assert sum("CUDA graphs" in str(one.message) for one in told) == 1

@@ -47,11 +47,11 @@ class StepScopeSteps:
         self._number = start_step
 
     def __enter__(self) -> StepScopeSteps:
-        self.recordings.begin(self._number, self._model)
+        self.recordings.start(self._number, self._model)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.recordings.end()
+        self.recordings.stop()
 
     def steps(self, loader: Iterable[T]) -> Iterator[T]:
         """Yields the batches of a loader; call it again for every epoch."""

@@ -32,7 +32,7 @@ class StepScopeCallback(Callback):
     @never_raises
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Starts recording; a checkpoint, if there is one, has been loaded."""
-        self.recordings.begin(trainer.global_step, pl_module, list(trainer.optimizers), _called(pl_module))
+        self.recordings.start(trainer.global_step, pl_module, list(trainer.optimizers), _called(pl_module))
         self._hooks = Patch(trainer.profiler, "profile", self._named)
         self._hooks.install()
 
@@ -51,12 +51,12 @@ class StepScopeCallback(Callback):
     @never_raises
     def on_validation_start(self, *_args: Any) -> None:
         """A validation runs between two steps, and is part of the second one's time."""
-        self.recordings.not_this_one()
+        self.recordings.exclude_current()
 
     @never_raises
     def on_save_checkpoint(self, *_args: Any) -> None:
         """A checkpoint is written between two steps, and is part of the second one's time."""
-        self.recordings.not_this_one()
+        self.recordings.exclude_current()
 
     @never_raises
     def on_train_end(self, *_args: Any) -> None:
@@ -71,7 +71,7 @@ class StepScopeCallback(Callback):
     def _end(self) -> None:
         if self._hooks is not None:
             self._hooks.remove()
-        self.recordings.end()
+        self.recordings.stop()
 
     def _named(self, profile: Any) -> Any:
         @functools.wraps(profile)

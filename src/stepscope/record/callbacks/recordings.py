@@ -82,7 +82,7 @@ class Recordings:
         self._micro: Any = None
         self._running = False
 
-    def begin(self, number: int, model: Any = None, optimizers: Any = None, roots: Sequence[Any] | None = None) -> None:
+    def start(self, number: int, model: Any = None, optimizers: Any = None, roots: Sequence[Any] | None = None) -> None:
         """Starts recording before the step with this number; `roots` as for `Session`."""
         if self._running:
             return
@@ -113,12 +113,12 @@ class Recordings:
         if opened is not None:
             self._guarded("micro-steps", opened.__exit__, None, None, None)
 
-    def not_this_one(self) -> None:
+    def exclude_current(self) -> None:
         """Marks the running step as unlike others: it contains a validation or a checkpoint."""
         for part, recording in self._recordings.items():
-            self._guarded(part, recording.not_this_one)
+            self._guarded(part, recording.exclude_current)
 
-    def end(self) -> list[Path]:
+    def stop(self) -> list[Path]:
         """Ends the recordings and writes their files."""
         if not self._running:
             return self.written
@@ -136,7 +136,7 @@ class Recordings:
         if self._plan is None and not self._phases:
             return
         try:
-            session = inline.begin(
+            session = inline.new_session(
                 None if self._plan is None else as_plan(self._plan),
                 model=model,
                 optimizer=optimizers,
@@ -161,14 +161,14 @@ class Recordings:
 
     def _start(self, part: str, recording: Recording) -> None:
         self._recordings[part] = recording
-        if recording.takes_batches:
+        if recording.uses_batches:
             batches = LoopFinder(recording, steps=False)
             self._batches.append(batches)
             self._guarded("batches", batches.install)  # one guard: if it fails once, it fails for all
         recording.start()
 
     def _begin(self, recording: Recording) -> None:
-        recording.begin(number=self._number)
+        recording.start_iteration(number=self._number)
 
     def _open_micro_step(self) -> None:
         opened = region(MICRO_STEP)

@@ -22,7 +22,7 @@ class StepScopeCallback(TrainerCallback):
     @never_raises
     def on_train_begin(self, _args: Any, state: Any, *_: Any, **known: Any) -> None:
         """Starts recording; a checkpoint, if there is one, has been loaded."""
-        self.recordings.begin(state.global_step, known.get("model"))
+        self.recordings.start(state.global_step, known.get("model"))
 
     @never_raises
     def on_step_begin(self, args: Any, *_: Any, **_known: Any) -> None:
@@ -49,14 +49,14 @@ class StepScopeCallback(TrainerCallback):
     @never_raises
     def on_evaluate(self, *_: Any, **_known: Any) -> None:
         """An evaluation ran between two steps, and is part of the second one's time."""
-        self.recordings.not_this_one()
+        self.recordings.exclude_current()
 
     @never_raises
     def on_save(self, *_: Any, **_known: Any) -> None:
         """A checkpoint was written between two steps, and is part of the second one's time."""
-        self.recordings.not_this_one()
+        self.recordings.exclude_current()
 
     @never_raises
     def on_train_end(self, *_: Any, **_known: Any) -> None:
         """Ends the recording."""
-        self.recordings.end()
+        self.recordings.stop()

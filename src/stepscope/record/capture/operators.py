@@ -70,7 +70,7 @@ class OperatorTypes:
     def __init__(self, guard: Guard) -> None:
         self._mode = _ByMode(_SILENT, guard)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Observes operators, if torch's own ranges will be written and nothing prevents it."""
         if _uses_cuda():
             with contextlib.suppress(RuntimeError):

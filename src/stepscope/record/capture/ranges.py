@@ -101,7 +101,7 @@ class StepRanges:
             self._modules.remove()
         return self._operators.remove()
 
-    def begin_step(self, number: int) -> None:
+    def start_step(self, number: int) -> None:
         """Ends the running step, if there is one, and starts the next."""
         self.end_step()
         if not self._introduced:

@@ -35,11 +35,9 @@ class CudaProfiler(Signal):
     """`cudaProfilerStart` and `cudaProfilerStop`."""
 
     def start(self) -> None:
-        """Calls `cudaProfilerStart`."""
         self._call("cudaProfilerStart")
 
     def stop(self) -> None:
-        """Calls `cudaProfilerStop`."""
         self._call("cudaProfilerStop")
 
     def _call(self, name: str) -> None:
@@ -61,11 +59,9 @@ class NvtxRange(Signal):
         self._number: int | None = None
 
     def start(self) -> None:
-        """Starts the range."""
         self._number = nvtx().start_registered(CAPTURE_RANGE.encode())
 
     def stop(self) -> None:
-        """Ends it."""
         number, self._number = self._number, None
         if number is not None:
             nvtx().end(number)
@@ -79,11 +75,9 @@ class Itt(Signal):
     """
 
     def start(self) -> None:
-        """Calls `__itt_resume`."""
         self._call("__itt_resume")
 
     def stop(self) -> None:
-        """Calls `__itt_pause`."""
         self._call("__itt_pause")
 
     def _call(self, name: str) -> None:
@@ -100,11 +94,9 @@ class Roctx(Signal):
     """`roctxProfilerResume` and `roctxProfilerPause`, for all threads."""
 
     def start(self) -> None:
-        """Calls `roctxProfilerResume`."""
         self._call("roctxProfilerResume")
 
     def stop(self) -> None:
-        """Calls `roctxProfilerPause`."""
         self._call("roctxProfilerPause")
 
     def _call(self, name: str) -> None:

@@ -38,7 +38,7 @@ class CapturedSteps(EveryStep):
         self, steps: StepRange | None, signal: Signal | None, *, nvtx: bool = False, start_step: int = 0
     ) -> None:
         self.guard = Guard("the capture")
-        self.takes_batches = nvtx
+        self.uses_batches = nvtx
         self._steps = steps
         self._signal = signal
         # Steps are still counted after a range failed; otherwise the profiler would not be stopped.
@@ -56,17 +56,14 @@ class CapturedSteps(EveryStep):
         self._pid = os.getpid()
 
     @property
-    def keeps_numbers(self) -> bool:
-        """Always False: it keeps none."""
+    def records_values(self) -> bool:
         return False
 
     @property
     def over(self) -> bool:
-        """Whether there is no step left to capture."""
         return self._over or self.guard.tripped
 
     def start(self, *, lead_in: bool = False) -> None:
-        """Starts with the first step; a lead-in counts as one, and the step after it is not observed."""
         self._misses_first = lead_in and self._steps is not None and self._first == self._start_step + 1
         if self._misses_first:
             warn_once(
@@ -76,7 +73,6 @@ class CapturedSteps(EveryStep):
         self._guarded(self._enter_step)
 
     def step(self, number: int | None = None) -> None:
-        """Ends a step and starts the next."""
         self._index += 1
         self._number = self._number + 1 if number is None else number
         # Waiting costs nothing, in most steps of most jobs.
@@ -90,17 +86,14 @@ class CapturedSteps(EveryStep):
             return
         self._guarded(self._enter_step)
 
-    def input_begins(self) -> object:
-        """The wait for a batch starts."""
+    def data_wait_start(self) -> object:
         return None if self._ranges is None else self._hooks.ask(self._ranges.open, "input_wait")
 
-    def input_ends(self, token: object) -> None:
-        """The wait for a batch ends."""
+    def data_wait_end(self, token: object) -> None:
         if self._ranges is not None and token is not None:
             self._hooks.ask(self._ranges.close, token)
 
     def stop(self) -> list[Path]:
-        """Ends a running capture; writes no files of its own."""
         if os.getpid() != self._pid or self.stopped:
             return []
         self.stopped = True
@@ -121,13 +114,13 @@ class CapturedSteps(EveryStep):
             before = max(0, self._first - self._start_step - 1)
             self._search.step_begins(observed, first_recorded=before)
             if self._number == self._first - 1:
-                self._hooks.ask(self._types.begin)
+                self._hooks.ask(self._types.start)
         if self._number < self._first:
             return
         if not self._capturing:
             self._begin()
         if self._ranges is not None:
-            self._hooks.ask(self._ranges.begin_step, self._number)
+            self._hooks.ask(self._ranges.start_step, self._number)
 
     def _begin(self) -> None:
         if self._number != self._first and self._steps is not None and not self._misses_first:

@@ -68,7 +68,7 @@ def start(
     from stepscope.record.plan import as_plan
 
     try:
-        session = begin(
+        session = new_session(
             None if plan is None else as_plan(plan), model=model, optimizer=optimizer, out=out, phases=phases
         )
         SCRIPTS_OWN.append(from_anywhere(out))
@@ -80,7 +80,7 @@ def start(
         warn_once(f"training goes on without inline recording: {type(error).__name__}: {error}")
 
 
-def begin(plan: Plan | None, **options: Any) -> Session:
+def new_session(plan: Plan | None, **options: Any) -> Session:
     """Makes a session to be started, and ends the previous one; options are those of `Session`. May raise."""
     from stepscope.record.inline.session import Session
 
@@ -195,12 +195,12 @@ class _Iterate(Generic[T]):
         recording.in_loop = True
         recording.abandon()
         running = -1
-        fresh = True
+        first_of_epoch = True
         batches: Iterator[T] | None = None
         try:
             while True:
-                if recording.rests and batches is not None:
-                    recording.passes()
+                if recording.to_skip and batches is not None:
+                    recording.skip()
                     running += 1
                     try:
                         batch = next(batches)
@@ -212,11 +212,11 @@ class _Iterate(Generic[T]):
                 if recording.stops_now():
                     return
                 if batches is not None and recording.over:
-                    recording.end()
+                    recording.end_iteration()
                     yield from batches
                     return
-                running = recording.begin(fresh=fresh)
-                token = recording.input_begins()
+                running = recording.start_iteration(first_of_epoch=first_of_epoch)
+                token = recording.data_wait_start()
                 if batches is None:
                     batches = iter(self._loader)
                     recording.guard.ask(note_loader, batches)
@@ -225,11 +225,11 @@ class _Iterate(Generic[T]):
                 except StopIteration:
                     recording.abandon(running, began=False)
                     return
-                recording.input_ends(token)
+                recording.data_wait_end(token)
                 count_samples(recording, batch, self._loader)
-                fresh = False
+                first_of_epoch = False
                 yield batch
-                recording.end()
+                recording.end_iteration()
         finally:
             # A break or an exception in the loop's body: the iteration is incomplete. Python may close this generator
             # late, when another loop is already running.
@@ -250,23 +250,20 @@ class _Iteration:
             return
         self._recording.driver = "iteration"
         self._recording.in_loop = True
-        self._recording.begin()
+        self._recording.start_iteration()
 
     def __exit__(self, kind: object, *_: object) -> None:
         if self._inside:
             return
         self._recording.in_loop = False
         if kind is None:
-            self._recording.end()
+            self._recording.end_iteration()
         else:
             self._recording.abandon()
 
 
 def _in_child() -> None:
     global _session, _instead, _offered
-    for recording in (_session, _instead, _offered):
-        if recording is not None:
-            recording.forget_in_child()
     _session = _instead = _offered = None
 
 

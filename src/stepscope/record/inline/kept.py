@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stepscope.base.statistics import Statistics, describe_blocks, effective_sample_size
-from stepscope.record.between import Between
 from stepscope.record.phases.history import History
+from stepscope.record.untimed_block import UntimedBlock
 
 MOST_SAMPLES = 512
 MOST_ITERATIONS = 2048
@@ -110,7 +110,7 @@ class Iterations:
             self.rows = [self.rows[place] for place in kept]
             self.values = [self.values[place] for place in kept]
 
-    def copy(self, since: Between) -> Iterations:
+    def copy(self, since: UntimedBlock) -> Iterations:
         """A copy of the present state; the last iteration without an event also stands for those since."""
         copied = Iterations()
         own = {"rows": self.rows.copy(), "values": self.values.copy()}

@@ -24,7 +24,7 @@ _MOST_WAITING = 64
 
 
 class OwnPlan:
-    """Watches iterations, with one call of `begin` and `end` each, until `weights` are known.
+    """Watches iterations, with one call of `start_iteration` and `end_iteration` each, until `weights` are known.
 
     Args:
         model: the outermost module, or None if unknown.
@@ -55,16 +55,16 @@ class OwnPlan:
         """The watch of the running iteration, if there is one."""
         return self._surveyor.watch
 
-    def begin(self) -> None:
+    def start_iteration(self) -> None:
         """Starts an iteration."""
         done = len(self._surveyor.rounds)
         if done < len(_KINDS):
-            self._surveyor.begin(_KINDS[done])
+            self._surveyor.start_iteration(_KINDS[done])
 
-    def end(self) -> None:
+    def end_iteration(self) -> None:
         """Ends an iteration."""
         surveyor = self._surveyor
-        surveyor.end()
+        surveyor.end_iteration()
         if len(surveyor.rounds) < len(_KINDS):
             return
         self._waited += 1

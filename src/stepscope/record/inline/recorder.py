@@ -16,7 +16,6 @@ from typing import Any
 
 from stepscope.base.statistics import quantile
 from stepscope.record import annotate
-from stepscope.record.between import Between
 from stepscope.record.budget import OF_STEPS, Budget, next_timed
 from stepscope.record.clock import Clock
 from stepscope.record.inline.events import MOST_SAID, Event, Measured, NotMeasured, not_measured_words
@@ -32,6 +31,7 @@ from stepscope.record.targets.copies import Copies
 from stepscope.record.targets.find import Finder, why_not_seen
 from stepscope.record.targets.watch import ArmedWatch, ObservingWatch, WatchedRegion
 from stepscope.record.trouble import Guard, warn_once
+from stepscope.record.untimed_block import UntimedBlock
 
 _IN_GRAPH = "it runs inside a captured graph, where this torch's events keep no time; those of torch 2.8 do"
 _OWN_GRAPH = (
@@ -85,7 +85,7 @@ class Recorder:
         """Iterations from which on another model was measured."""
         self.iterations = Iterations()
         """Every iteration that counts for the overhead."""
-        self.between = Between()
+        self.untimed = UntimedBlock()
         """The iterations since the last one without an event that count for the mean."""
         self.iteration = -1
         self.bookkeeping_ns = 0
@@ -122,7 +122,7 @@ class Recorder:
         self._captured_for: int | None = -1
         self._recaptures = False
         self._began_ns: int | None = None
-        self._fresh = False
+        self._excluded = False
         self._regions = False
         self._own: OwnPlan | None = None
         self._weights: Weights = {}
@@ -148,7 +148,7 @@ class Recorder:
             events=[replace(event, samples=event.samples.copy()) for event in self.events],
             not_measured=self.not_measured.copy(),
             model_changes=self.model_changes.copy(),
-            iterations=self.iterations.copy(since=self.between),
+            iterations=self.iterations.copy(since=self.untimed),
             iterations_run=self.iteration + 1,
             bookkeeping_ns=self.bookkeeping_ns,
             in_graph=self.in_graph,
@@ -162,21 +162,21 @@ class Recorder:
         self._read()
         return len(self._ring) > 0
 
-    def begin(self, now_ns: int, *, fresh: bool = False) -> None:
+    def start_iteration(self, now_ns: int, *, first_of_epoch: bool = False) -> None:
         """Starts an iteration.
 
         Args:
             now_ns: the time of the host's clock.
-            fresh: whether it is the first of an epoch, whose loader starts up: it runs undisturbed and does not count.
+            first_of_epoch: whether it is the first of an epoch, whose loader starts up: it runs undisturbed and does not count.
         """
         self.iteration += 1
         self._began_ns = now_ns
-        self.between.rested(now_ns)
+        self.untimed.resume(now_ns)
         if self._first_ns is None:
             self._first_ns = now_ns
-        self._fresh = fresh
+        self._excluded = first_of_epoch
         role = self.schedule.turn.role
-        if fresh or role not in ("survey", "observe", "armed"):
+        if first_of_epoch or role not in ("survey", "observe", "armed"):
             self._disarm()
         elif role == "survey":
             self._survey()
@@ -189,14 +189,14 @@ class Recorder:
             if not self._installed:
                 self._install(watch)
             # Last, so that no offset includes the time for installing.
-            watch.begin()
+            watch.start()
             self._own_ns = time.perf_counter_ns() - now_ns
 
-    def not_this_one(self) -> None:
+    def exclude_current(self) -> None:
         """Excludes the running iteration: an epoch started or a validation ran in it."""
-        self._fresh = True
+        self._excluded = True
 
-    def end(self, now_ns: int, values: Mapping[str, float] = MappingProxyType({})) -> bool:
+    def end_iteration(self, now_ns: int, values: Mapping[str, float] = MappingProxyType({})) -> bool:
         """Ends the iteration; returns whether everything is now measured.
 
         Args:
@@ -204,10 +204,10 @@ class Recorder:
             values: the iteration's numbers by name.
         """
         if self._began_ns is None:  # the last of those that ran without a call
-            self.between.passed(1)
-            self.between.rested(now_ns)
+            self.untimed.skipped(1)
+            self.untimed.resume(now_ns)
             return False
-        if self._fresh:
+        if self._excluded:
             self.abandon()
             return False
         time_ns = now_ns - self._began_ns
@@ -224,10 +224,10 @@ class Recorder:
             self._observed(watch)
         # With all events at once, an iteration may be very different from the undisturbed job.
         if turn.role == "unarmed" or (turn.counted and self.plan.mode != "one_shot"):
-            self.between.timed(time_ns)
+            self.untimed.timed(time_ns)
         if turn.role == "unarmed" or (measured and turn.counted):
             every = self._every(turn.event)
-            of_all = self.between.taken() if turn.role == "unarmed" else (every, every * time_ns)
+            of_all = self.untimed.take() if turn.role == "unarmed" else (every, every * time_ns)
             row = self.iteration, turn.role == "armed", time_ns, *of_all
             self.iterations.add(row, values)
         left = self._left()
@@ -292,11 +292,11 @@ class Recorder:
 
     def passed(self, iterations: int) -> None:
         """Counts iterations that ran, or still run, without a call; the one before them was not timed either."""
-        if self._began_ns is not None and not self._fresh:
-            self.between.rests(self._began_ns)
-            self.between.passed(1)
+        if self._began_ns is not None and not self._excluded:
+            self.untimed.pause(self._began_ns)
+            self.untimed.skipped(1)
         self.iteration += iterations
-        self.between.passed(iterations - 1)
+        self.untimed.skipped(iterations - 1)
         self._began_ns = None
 
     def remove(self) -> None:
@@ -329,7 +329,7 @@ class Recorder:
         """
         self._recaptures = True
         turn = self.schedule.turn
-        if self._fresh or turn.role in ("warmup", "unarmed"):
+        if self._excluded or turn.role in ("warmup", "unarmed"):
             return False
         if turn.role == "survey":
             return self.surveys
@@ -358,12 +358,12 @@ class Recorder:
     def _survey(self) -> None:
         if self._own is None:
             self._own = OwnPlan(self.model, self.optimizers, self.copies, self._guard, self._shared)
-        self._own.begin()
+        self._own.start_iteration()
         self.watch = self._own.watch
 
     def _surveyed(self, own: OwnPlan) -> None:
         """Ends the survey of an iteration, and makes the plan after enough of them."""
-        own.end()
+        own.end_iteration()
         if own.weights is None:
             return
         self._own = None

@@ -80,7 +80,7 @@ class Session(Recording):
             self._recorder = Recorder(plan, self.guard, model=model, optimizers=optimizers, shared=self._shared)
             if self._phases is not None:  # they share the limit
                 self._phases.budget.share = self._recorder.share = OF_STEPS / 2
-        self._between = [one.between for one in (self._phases, self._recorder) if one is not None]
+        self._blocks = [part.untimed for part in (self._phases, self._recorder) if part is not None]
         self._capturing = capturing_check()
         self._stacks: StackSampler | None = None
         self._in_iteration = False
@@ -102,7 +102,6 @@ class Session(Recording):
 
     @property
     def successor(self) -> Session | None:
-        """The session that the script has started instead."""
         return self._successor
 
     @property
@@ -112,67 +111,62 @@ class Session(Recording):
 
     @property
     def over(self) -> bool:
-        """Whether the plan is complete and no phases are timed; also True if recording had to stop."""
         return self.guard.tripped or (self._phases is None and (self._recorder is None or self._recorder_over))
 
     @property
     def done(self) -> bool:
-        """Whether the plan is complete; also True if recording had to stop."""
         return self.guard.tripped or self._recorder is None or self._recorder.done
 
     @property
-    def keeps_numbers(self) -> bool:
-        """False in steps that are not timed, unless a plan is measured in them."""
+    def records_values(self) -> bool:
         phases, recorder = self._phases, self._recorder
         return (recorder is not None and not recorder.done) or (phases is not None and not phases.resting)
 
     def start(self, *, lead_in: bool = False) -> None:
-        """The session records from its creation; without a lead-in the first iteration starts."""
-        annotate.take_values(self.takes)
+        annotate.take_values(self.add_value)
         self.guard.ask(put_hooks_in)
         if self._shared is not None:
             self.guard.ask(self._shared.start)
         if not lead_in:
             if self._phases is not None:
                 self._phases.before = -1  # a loop counts from 0
-            self.begin(fresh=True)
+            self.start_iteration(first_of_epoch=True)
 
-    def begin(self, *, fresh: bool = False, number: int | None = None) -> int:
-        """Starts an iteration, ending one that still runs. Returns its number."""
+    def start_iteration(self, *, first_of_epoch: bool = False, number: int | None = None) -> int:
         if self.guard.tripped:
             self._take_out()
             return self._iterations
         if self.stopped or self._capturing():
             return self._iterations
-        if self.rests and not fresh:
-            self.passes()
+        if self.to_skip and not first_of_epoch:
+            self.skip()
             if self._left_ns is not None:
-                for between in self._between:
-                    between.left_out(self.began_ns - self._left_ns)
-            return self._iterations + self._rested - self.rests
+                for block in self._blocks:
+                    block.exclude(self.began_ns - self._left_ns)
+            return self._iterations + self._rested - self.to_skip
         try:
             now_ns = time.perf_counter_ns()
             self._wake()
             if self._in_iteration:
                 self._end(now_ns)
                 now_ns = time.perf_counter_ns()
-            found = self._trained.begin(self._iterations)
+            found = self._trained.start_iteration(self._iterations)
             if found is not None:
                 self._listen(found)
             self._iterations += 1
             self._survived = handled_exception()
             self._in_iteration = True
             self._values = {}
-            if self._phases is not None and self._phases.times(self._iterations, fresh=fresh):
+            if self._phases is not None and self._phases.times(self._iterations, first_of_epoch=first_of_epoch):
                 self._listeners.resume()
             own_ns, now_ns = time.perf_counter_ns() - now_ns, time.perf_counter_ns()
             self.began_ns = now_ns
             if self._recorder is not None and not self._recorder.done:
-                self._recorder.begin(now_ns, fresh=fresh)
+                self._recorder.start_iteration(now_ns, first_of_epoch=first_of_epoch)
             if self._phases is not None:
                 if number is not None:
                     self._phases.before = number - self._phases.steps - 1
-                self._phases.begin(now_ns, fresh=fresh, number=self._iterations)
+                self._phases.start_step(now_ns, first_of_epoch=first_of_epoch, number=self._iterations)
                 if self._recorder is not None and self._recorder.surveys:
                     self._phases.disturbed()
                 self._phases.took(own_ns + time.perf_counter_ns() - now_ns)
@@ -195,13 +189,13 @@ class Session(Recording):
         if recorder is not None and not self._recorder_over:
             left.append(recorder.left_out(number))
         if left:
-            self.rests = self._rested = max(0, min(left) - runs)
-        if not self.rests:
+            self.to_skip = self._rested = max(0, min(left) - runs)
+        if not self.to_skip:
             return
         if not runs:
             now_ns = time.perf_counter_ns()
-            for between in self._between:
-                between.rests(now_ns)
+            for block in self._blocks:
+                block.pause(now_ns)
             self._left_ns = now_ns if self.driver == "iteration" else None
         if phases is not None:
             phases.resting = True
@@ -215,12 +209,12 @@ class Session(Recording):
         """Counts the iterations that ran without a call. The last one is still running."""
         if not self._rested:
             return
-        ran = self._rested - self.rests
-        self.rests = self._rested = 0
+        ran = self._rested - self.to_skip
+        self.to_skip = self._rested = 0
         phases, in_iteration = self._phases, self._in_iteration
         self._in_iteration = in_iteration or ran > 0
         if phases is not None and ran and in_iteration:
-            phases.end(None)  # of one that is not timed, either
+            phases.end_step(None)  # of one that is not timed, either
         if phases is not None:
             phases.passed(ran, runs=self._in_iteration)
         if ran:
@@ -228,9 +222,8 @@ class Session(Recording):
             if self._recorder is not None:
                 self._recorder.passed(ran)
 
-    def end(self) -> None:
-        """Ends the iteration."""
-        if self.rests:
+    def end_iteration(self) -> None:
+        if self.to_skip:
             if self.driver == "iteration":
                 self._left_ns = time.perf_counter_ns()
             return
@@ -240,7 +233,6 @@ class Session(Recording):
             self.guard.ask(self._rest, self._iterations + 1)
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
-        """Drops a broken-off iteration."""
         self._break()
         if self.guard.tripped or not self._in_iteration:
             return
@@ -260,24 +252,22 @@ class Session(Recording):
     def _break(self) -> None:
         """Marks the running iteration as unlike others; those before it that ran without a call have ended."""
         self._wake()
-        for between in self._between:
-            between.rested(self.began_ns)
+        for block in self._blocks:
+            block.resume(self.began_ns)
 
-    def missed(self, iterations: int) -> None:
-        """Called when another optimizer starts to drive the loop: it may be another model's."""
+    def add_missed(self, iterations: int) -> None:
         self._break()
         if self._phases is not None:
             self._phases.before += iterations
         if self._iterations:
             self._trained.look_again()
 
-    def not_this_one(self) -> None:
-        """Excludes the running iteration: an epoch started or a validation ran in it."""
+    def exclude_current(self) -> None:
         self._break()
         if self._recorder is not None:
-            self._recorder.not_this_one()
+            self._recorder.exclude_current()
         if self._phases is not None:
-            self._phases.not_this_one()
+            self._phases.exclude_current()
 
     def disturbed(self) -> None:
         """Marks times that are not the job's own: a profiler runs in the running iteration, or writes its file."""
@@ -285,17 +275,15 @@ class Session(Recording):
         if not self._in_iteration:
             return
         if self._recorder is not None:
-            self._recorder.not_this_one()
+            self._recorder.exclude_current()
         if self._phases is not None:
             self._phases.disturbed()
 
-    def takes(self, name: str, number: float) -> None:
-        """Adds a number to the running iteration; several with one name are summed."""
+    def add_value(self, name: str, number: float) -> None:
         if self._in_iteration and not self.stopped:
             self._values[name] = self._values.get(name, 0) + number
 
     def stops_now(self) -> bool:
-        """Whether the plan ends the loop before another iteration."""
         plan = self._plan
         if plan is None:
             return False
@@ -314,8 +302,7 @@ class Session(Recording):
             )
         return False
 
-    def input_begins(self) -> tuple[Any, Any]:
-        """The wait for a batch starts."""
+    def data_wait_start(self) -> tuple[Any, Any]:
         self._wake()
         phase = watched = None
         if self._in_iteration and not self.guard.tripped:
@@ -327,8 +314,7 @@ class Session(Recording):
                 watched = watch, self.guard.ask(watch.open, "input_wait")
         return phase, watched
 
-    def input_ends(self, token: tuple[Any, Any]) -> None:
-        """The wait for a batch ends."""
+    def data_wait_end(self, token: tuple[Any, Any]) -> None:
         phase, watched = token
         if watched is not None:
             self.guard.ask(watched[0].close, watched[1])
@@ -336,7 +322,6 @@ class Session(Recording):
             self.guard.ask(self._phases.close, phase)
 
     def recapture(self) -> bool:
-        """Whether the job must capture its CUDA graph again (see `Recorder.recapture`)."""
         if self.guard.tripped or self._recorder is None:
             return False
         return self._recorder.recapture()
@@ -347,7 +332,6 @@ class Session(Recording):
         self._successor = other
 
     def stop(self) -> list[Path]:
-        """Ends the recording and writes its files; may be called again."""
         if self._successor is not None:
             self._successor.stop()
         if self.stopped or os.getpid() != self._pid:
@@ -380,20 +364,20 @@ class Session(Recording):
         recorder = self._recorder
         if recorder is not None and not self._recorder_over:
             done = recorder.done
-            if not done and recorder.end(now_ns, self._values):
+            if not done and recorder.end_iteration(now_ns, self._values):
                 done = True
                 recorder.remove()
-                self._between.remove(recorder.between)
+                self._blocks.remove(recorder.untimed)
             if done and not (recorder.read() and self._reads_left):
                 self._recorder_finished(recorder)
             elif done:
                 self._reads_left -= 1
         if self._phases is not None:
             began_ns = time.perf_counter_ns()
-            self._phases.end(now_ns, self._values)
+            self._phases.end_step(now_ns, self._values)
             self._take_out_hooks(self._phases)
             self._phases.took(time.perf_counter_ns() - began_ns)
-            self._trained.end(self._iterations, self._phases.occurrences)
+            self._trained.end_iteration(self._iterations, self._phases.occurrences)
             # The model may be gone when the recording ends, because a script's main() has returned.
             if self._phases.steps >= self._ask_ddp_at:
                 self._ask_ddp_at = self._phases.steps + _ASK_DDP_EVERY
@@ -480,7 +464,7 @@ class Session(Recording):
     def _take_out(self) -> None:
         """Removes everything of ours from the job, at a boundary, where torch does not iterate over hooks."""
         self._in_iteration = False
-        annotate.stop_taking(self.takes)
+        annotate.stop_taking(self.add_value)
         if self._stacks is not None:
             self._stacks.stop()
         self._files.hardware.stop()

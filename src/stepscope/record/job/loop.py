@@ -101,7 +101,7 @@ class LoopFinder:
 
             self._backward = Patch(torch.Tensor, "backward", self._returning)
             self._backward.install()
-        if not self._recording.takes_batches:
+        if not self._recording.uses_batches:
             return
         from torch.utils.data import dataloader
 
@@ -171,15 +171,15 @@ class LoopFinder:
     def _ended(self) -> None:
         """Ends an iteration."""
         recording = self._followed()
-        if recording.rests and recording.driver is None and not self._missed:
+        if recording.to_skip and recording.driver is None and not self._missed:
             self._started_over_before, self._starts_over = self._starts_over, False
-            recording.passes()
+            recording.skip()
         elif not self._guard.tripped and recording.driver is None and not self._capturing():
             missed, self._missed = self._missed, 0
             if missed:
-                recording.missed(missed)
+                recording.add_missed(missed)
             self._started_over_before, self._starts_over = self._starts_over, False
-            recording.begin()
+            recording.start_iteration()
 
     def _returning(self, original: Any) -> Any:
         is_compiling = compiling_check()
@@ -225,21 +225,21 @@ class LoopFinder:
         def following(batches: Any) -> Any:
             recording = self._followed()
             first = getattr(batches, "_num_yielded", None) == 0
-            if recording.rests and not first:
+            if recording.to_skip and not first:
                 return original(batches)
             if first:
                 self._guard.ask(note_loader, batches)
             if self._guard.tripped or recording.driver is not None or recording.over:
                 return original(batches)
-            tokens = recording.input_begins()
+            tokens = recording.data_wait_start()
             try:
                 batch = original(batches)
             finally:
-                recording.input_ends(tokens)
+                recording.data_wait_end(tokens)
                 if first:
                     self._starts_over = True
                     if not self._started_over_before:
-                        recording.not_this_one()
+                        recording.exclude_current()
             count_samples(recording, batch, getattr(batches, "_index_sampler", None))
             return batch
 

@@ -70,7 +70,7 @@ class TrainedModel:
         """Whether it looks for the model now or in the next iteration."""
         return self._looks_again or self._discovery is not None
 
-    def begin(self, iterations: int) -> FoundModel | None:
+    def start_iteration(self, iterations: int) -> FoundModel | None:
         """Starts an iteration; returns what has become known, or None.
 
         Args:
@@ -89,7 +89,7 @@ class TrainedModel:
             self._discovery.install(self._guard)
         return None
 
-    def end(self, iterations: int, occurrences: Callable[[str], int]) -> None:
+    def end_iteration(self, iterations: int, occurrences: Callable[[str], int]) -> None:
         """Ends an iteration; looks for the model in the next one if its forward does not run.
 
         Args:

@@ -102,7 +102,6 @@ class OnDemand(EveryStep):
 
     @property
     def over(self) -> bool:
-        """Whether listening has ended."""
         return self.stopped or self.guard.tripped
 
     @property
@@ -111,17 +110,14 @@ class OnDemand(EveryStep):
         return any(one is not None and one.disturbs for one in (self._tracer, self._finished))
 
     @property
-    def keeps_numbers(self) -> bool:
-        """True only in recorded steps."""
-        return self._tracer is not None and self._tracer.keeps_numbers
+    def records_values(self) -> bool:
+        return self._tracer is not None and self._tracer.records_values
 
-    def takes(self, name: str, number: float) -> None:
-        """Adds a number to the running step."""
+    def add_value(self, name: str, number: float) -> None:
         if self._tracer is not None:
-            self._tracer.takes(name, number)
+            self._tracer.add_value(name, number)
 
     def start(self, *, lead_in: bool = False) -> None:  # noqa: ARG002 - recorded steps come later
-        """Starts listening."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             self._seen = self._from_before()
@@ -133,7 +129,6 @@ class OnDemand(EveryStep):
             self.guard.trip(error)
 
     def step(self, number: int | None = None) -> None:
-        """Ends a step and starts the next."""
         now = time.perf_counter()
         self._seconds.append(now - self._began)
         self._began = now
@@ -148,7 +143,6 @@ class OnDemand(EveryStep):
             self.guard.trip(error)
 
     def stop(self) -> list[Path]:
-        """Ends listening; writes a running recording with the steps it has."""
         if os.getpid() != self._pid or self.stopped:
             return self.written
         self.stopped = True

@@ -21,12 +21,12 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
-from stepscope.record.between import Between
 from stepscope.record.budget import Budget
 from stepscope.record.clock import Clock
 from stepscope.record.memory import MemoryReader
 from stepscope.record.phases.history import History
 from stepscope.record.ring import MOST_MEASUREMENTS, Marked, Pending, Ring
+from stepscope.record.untimed_block import UntimedBlock
 
 PHASES = ("input_wait", "host_to_device", "forward", "backward", "optimizer")
 """The phases in the order of a step; `residual` is the rest."""
@@ -111,9 +111,9 @@ class Phases:
         self._open: list[int] = []
         self._last_ns = 0
         self._began_ns: int | None = None
-        self.between = Between()
+        self.untimed = UntimedBlock()
         """The counted steps since the last timed one."""
-        self._fresh = False
+        self._excluded = False
         self._disturbed = False
         self._wait_began_ns = 0
         self._wait_ns: int | None = None
@@ -132,29 +132,29 @@ class Phases:
         self._held: list[tuple[tuple[int, ...], Mapping[str, float]]] = []
         """Counted steps with a backward but no forward of the known model; perhaps another model's."""
 
-    def times(self, number: int, *, fresh: bool) -> bool:
+    def times(self, number: int, *, first_of_epoch: bool) -> bool:
         """Whether a step is timed, by its number; the first of an epoch always is, for its first batch."""
-        return fresh or self.budget.due(number)
+        return first_of_epoch or self.budget.due(number)
 
-    def begin(self, now_ns: int, *, fresh: bool = False, number: int | None = None) -> None:
+    def start_step(self, now_ns: int, *, first_of_epoch: bool = False, number: int | None = None) -> None:
         """Starts a step.
 
         Args:
             now_ns: the time.
-            fresh: whether it is the first of an epoch, which does not count.
+            first_of_epoch: whether it is the first of an epoch, which does not count.
             number: its number in the job.
         """
         number = self.steps + 1 if number is None else number
-        self.resting = not self.times(number, fresh=fresh)
-        self._fresh = fresh
+        self.resting = not self.times(number, first_of_epoch=first_of_epoch)
+        self._excluded = first_of_epoch
         self._wait_ns = self._first_wait_ns = None
         self._thread = threading.get_ident()
         self._disturbed = False
         if self.resting:
             self._began_ns = None
-            self.between.rests(now_ns)
+            self.untimed.pause(now_ns)
             return
-        self.between.rested(now_ns)
+        self.untimed.resume(now_ns)
         self._own_ns = 0
         self._times = [0] * (len(PHASES) + 1)
         self._open = [_RESIDUAL]
@@ -170,14 +170,14 @@ class Phases:
         """Counts untimed steps that ran without a call; the last of them, or else the one before, still `runs`."""
         if steps:
             self.steps += steps - runs
-            self.between.passed(steps - runs)
-            self._fresh = False
+            self.untimed.skipped(steps - runs)
+            self._excluded = False
             self._wait_ns = self._first_wait_ns = None
         self.resting = runs
 
-    def not_this_one(self) -> None:
+    def exclude_current(self) -> None:
         """Excludes the running step: a loader has just started over in it."""
-        self._fresh = True
+        self._excluded = True
         # A validation before an epoch has its own waits, and starts before them.
         self._first_wait_ns = self._wait_ns
 
@@ -185,18 +185,18 @@ class Phases:
         """Excludes the running step: a profiler or a survey slows it down."""
         self._disturbed = True
 
-    def end(self, now_ns: int | None, values: Mapping[str, float] = MappingProxyType({})) -> None:
+    def end_step(self, now_ns: int | None, values: Mapping[str, float] = MappingProxyType({})) -> None:
         """Ends the step; `values` are its numbers by name. The time is None if neither it nor the steps after it were
         timed."""
         if self.resting:
             self.resting = False
             self.steps += 1
             self._note_first_wait()
-            self.between.passed(1)
-            if self._fresh or self._disturbed or self.steps <= self.warmup:
-                self.between.rested(None)
+            self.untimed.skipped(1)
+            if self._excluded or self._disturbed or self.steps <= self.warmup:
+                self.untimed.resume(None)
             elif now_ns is not None:
-                self.between.rested(now_ns)
+                self.untimed.resume(now_ns)
         if self._began_ns is None or now_ns is None:
             return
         times = self._times
@@ -205,14 +205,14 @@ class Phases:
         self._began_ns = None
         self.steps += 1
         self.timed_steps += 1
-        counted = not self._fresh and self.steps > self.warmup and not self._disturbed
+        counted = not self._excluded and self.steps > self.warmup and not self._disturbed
         self.disturbed_steps += self._disturbed
         memory = self._read_memory() if self._memory_is_due(counted=counted) else (None,) * 3
         self._note_first_wait()
         if counted:
-            between = self.between
-            between.timed(time_ns)
-            of_all = between.steps, between.ns
+            untimed = self.untimed
+            untimed.timed(time_ns)
+            of_all = untimed.steps, untimed.ns
             row = (self.steps + self.before, time_ns, *times, *of_all, *(one or 0 for one in memory))
             self._held.append((row, values))
             if not self._lacks_forward or len(self._held) > _MOST_HELD:
@@ -221,7 +221,7 @@ class Phases:
         if self.clock is not None:
             self._collect(self.clock, counted=counted)
         if counted:
-            self.between.taken()
+            self.untimed.take()
 
     @property
     def _lacks_forward(self) -> bool:
@@ -253,11 +253,10 @@ class Phases:
         """Drops a step that broke off."""
         self.resting = False
         self._began_ns = None
-        self.between.rested(None)
+        self.untimed.resume(None)
         self._give_back()
 
     def open(self, label: str) -> int | None:
-        """Starts a phase; the token is its depth."""
         if self.resting and label == "input_wait" and threading.get_ident() == self._thread:
             # An epoch may start in this step, and its first batch is recorded.
             self._wait_began_ns = self._now()
@@ -286,7 +285,6 @@ class Phases:
         return depth
 
     def close(self, token: int | None) -> None:
-        """Ends the phase, and every phase inside it that an exception left open."""
         if token == _WAITS and self.resting:
             self._waited(self._now())
         if token is None or token < 0 or self._began_ns is None or token >= len(self._open):
@@ -304,11 +302,11 @@ class Phases:
 
     def _waited(self, now_ns: int) -> None:
         self._wait_ns = now_ns - self._wait_began_ns
-        if self._fresh and self._first_wait_ns is None:
+        if self._excluded and self._first_wait_ns is None:
             self._first_wait_ns = self._wait_ns
 
     def _note_first_wait(self) -> None:
-        if self._fresh and self._first_wait_ns is not None and len(self.first_batch_ns) < 64:
+        if self._excluded and self._first_wait_ns is not None and len(self.first_batch_ns) < 64:
             self.first_batch_ns.append(self._first_wait_ns)
 
     def _mark_close(self, clock: Clock, number: int) -> None:
@@ -352,7 +350,7 @@ class Phases:
         self._read()
         self._ring.drop()
         self._count_held()
-        steps, ns = self.between.taken()
+        steps, ns = self.untimed.take()
         self.history.stands_for_more(steps, steps, ns)
         # At the end of a process anything may be gone, which must not cost the file.
         with suppress(Exception):
@@ -383,10 +381,10 @@ class Phases:
 
     def _collect(self, clock: Clock, *, counted: bool) -> None:
         if counted and self._marks:
-            self._ring.push(Pending(self.steps, clock, self._origin, self._marks, weight=self.between.steps))
+            self._ring.push(Pending(self.steps, clock, self._origin, self._marks, stands_for=self.untimed.steps))
             if self._device_idle is not None:
-                self.device_checked += self.between.steps
-                self.device_idle += self.between.steps * self._device_idle
+                self.device_checked += self.untimed.steps
+                self.device_idle += self.untimed.steps * self._device_idle
             self._origin = None
             self._marks = []
         self._give_back()

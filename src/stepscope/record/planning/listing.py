@@ -40,13 +40,13 @@ def measurable(
     guard = Guard("the survey")
     surveyor = Surveyor(model, optimizers, guard)
     try:
-        surveyor.begin("all")
+        surveyor.start_iteration("all")
         step()
-        surveyor.end()
+        surveyor.end_iteration()
         if operators:
-            surveyor.begin("operators", modules_of(listed(surveyor.rounds)))
+            surveyor.start_iteration("operators", modules_of(listed(surveyor.rounds)))
             step()
-            surveyor.end()
+            surveyor.end_iteration()
         surveyor.wait(5)
         found = listed(surveyor.rounds)
     finally:

@@ -112,7 +112,7 @@ def heaviest(found: Sequence[Listed], top: int) -> list[Listed]:
 
 def _counted(rounds: list[Round], kind: str) -> list[Round]:
     of_kind = [one for one in rounds if one.kind == kind]
-    return [one for one in of_kind if not one.fresh] or of_kind
+    return [one for one in of_kind if not one.excluded] or of_kind
 
 
 def _module(one: Listed) -> str | None:

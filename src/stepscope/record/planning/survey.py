@@ -80,7 +80,7 @@ class Survey(Recording):
         self._surveyor: Surveyor | None = None
         self._operators_of: list[str] | None = None
         self._running = False
-        self._fresh = False
+        self._excluded = False
         self._began_ns = 0
         self._times: dict[Stage, list[int]] = {}
         self._refusals = 0
@@ -92,7 +92,6 @@ class Survey(Recording):
 
     @property
     def over(self) -> bool:
-        """Always False, so that the loop drives the survey until the script ends."""
         return False
 
     @property
@@ -125,11 +124,10 @@ class Survey(Recording):
         return self._median_ns("forwards")
 
     def start(self, *, lead_in: bool = False) -> None:
-        """The survey runs from its creation; without a lead-in the first iteration starts."""
         if not lead_in:
-            self.begin()
+            self.start_iteration()
 
-    def begin(self, *, fresh: bool = False, number: int | None = None) -> int:  # noqa: ARG002 - it counts itself
+    def start_iteration(self, *, first_of_epoch: bool = False, number: int | None = None) -> int:  # noqa: ARG002 - it counts itself
         """Starts an iteration, ending one that still runs.
 
         Raises:
@@ -137,10 +135,10 @@ class Survey(Recording):
         """
         if self._not_mine() or self._capturing():
             return self.iterations
-        self.end()
+        self.end_iteration()
         if self.iterations >= len(self._stages):
             self._leave()
-        self._fresh = fresh
+        self._excluded = first_of_epoch
         self.iterations += 1
         self._running = True
         try:
@@ -150,7 +148,7 @@ class Survey(Recording):
         self._began_ns = time.perf_counter_ns()
         return self.iterations
 
-    def end(self) -> None:
+    def end_iteration(self) -> None:
         """Ends the iteration.
 
         Raises:
@@ -167,8 +165,8 @@ class Survey(Recording):
         stage = self._stages[self.iterations - 1]
         try:
             if self._surveyor is not None and self._surveyor.watch is not None:
-                self._surveyor.end(fresh=self._fresh)
-            if not self._fresh:
+                self._surveyor.end_iteration(excluded=self._excluded)
+            if not self._excluded:
                 self._times.setdefault(stage, []).append(time_ns)
         except Exception as error:
             self._hooks.trip(error)
@@ -176,7 +174,6 @@ class Survey(Recording):
             self._leave()
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
-        """Drops a broken-off iteration; its turn is not repeated."""
         if not self._running or self._not_mine() or iteration not in (None, self.iterations):
             return
         self._running = False
@@ -185,37 +182,27 @@ class Survey(Recording):
         if self._surveyor is not None:
             self._surveyor.abandon()
 
-    def not_this_one(self) -> None:
-        """Makes the running iteration count only if there is no better one."""
-        self._fresh = True
+    def exclude_current(self) -> None:
+        self._excluded = True
 
-    def input_begins(self) -> tuple[Any, Any]:
-        """The wait for a batch starts."""
+    def data_wait_start(self) -> tuple[Any, Any]:
         watch = None if self._not_mine() else self._watch
         return watch, None if watch is None else self._hooks.ask(watch.open, "input_wait")
 
-    def input_ends(self, token: tuple[Any, Any]) -> None:
-        """The wait for a batch ends."""
+    def data_wait_end(self, token: tuple[Any, Any]) -> None:
         watch, opened = token
         if watch is not None:
             watch.close(opened)
 
     def recapture(self) -> bool:
-        """True in watched iterations, so that a CUDA graph is recaptured and its contents are seen."""
         return self._watch is not None
 
     def stop(self) -> list[Path]:
-        """Ends the survey when the script has ended by itself: what was watched is kept."""
         self.stopped = True
         if not self._not_mine() and not self.ended:
             self._running = False
             self._finish()
         return []
-
-    def forget_in_child(self) -> None:
-        """Disables the hooks that a forked child inherits from its parent."""
-        super().forget_in_child()
-        self._hooks.error = self.guard.error
 
     def _not_mine(self) -> bool:
         return os.getpid() != self._pid
@@ -241,9 +228,9 @@ class Survey(Recording):
             if self._operators_of is None:
                 self._surveyor.wait(_DEVICE_SECONDS)
                 self._operators_of = modules_of(heaviest(listed(self._surveyor.rounds), self._top))
-            self._surveyor.begin("operators", self._operators_of)
+            self._surveyor.start_iteration("operators", self._operators_of)
         elif stage in ("all", "forwards"):
-            self._surveyor.begin(stage)
+            self._surveyor.start_iteration(stage)
 
     def _leave(self) -> None:
         if self.ended:

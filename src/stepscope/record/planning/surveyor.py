@@ -74,7 +74,6 @@ class TimedWatch(ObservingWatch):
         self._marks: dict[int, tuple[Observed, Clock, Any, Any]] = {}
 
     def open(self, label: str) -> Observed | None:
-        """Records the event and its start."""
         event = super().open(label)
         if event is not None and not self._in_graph:
             clock = self._timed_by(label)
@@ -82,7 +81,6 @@ class TimedWatch(ObservingWatch):
         return event
 
     def close(self, token: Observed | None) -> None:
-        """Records the event's end; the last end counts."""
         marked = None if token is None else self._marks.get(id(token))
         if marked is not None:
             event, clock, start, stop = marked
@@ -112,11 +110,11 @@ class TimedWatch(ObservingWatch):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One watched iteration; `fresh` if an epoch started or a validation ran in it."""
+    """One watched iteration; `excluded` if an epoch started or a validation ran in it."""
 
     kind: Kind
     watch: TimedWatch
-    fresh: bool
+    excluded: bool
 
 
 class Surveyor:
@@ -141,7 +139,7 @@ class Surveyor:
         self._kind: Kind = "all"
         self._targets: list[Target] = []
 
-    def begin(self, kind: Kind, modules: Iterable[str] = ()) -> None:
+    def start_iteration(self, kind: Kind, modules: Iterable[str] = ()) -> None:
         """Starts watching one iteration.
 
         Args:
@@ -159,12 +157,12 @@ class Surveyor:
         if kind != "operators":
             annotate.listen(self._open_region)
 
-    def end(self, *, fresh: bool = False) -> None:
+    def end_iteration(self, *, excluded: bool = False) -> None:
         """Ends the iteration."""
         watch = self.watch
         self.abandon()
         if watch is not None and not self._guard.tripped:
-            self.rounds.append(Round(self._kind, watch, fresh))
+            self.rounds.append(Round(self._kind, watch, excluded))
 
     def abandon(self) -> None:
         """Drops a broken-off iteration."""

@@ -112,12 +112,10 @@ class AroundCalls(Target):
         self._around = Around(module, self._call)
 
     def install(self, watch: Watch, guard: Guard) -> None:
-        """Starts observing the module's calls."""
         self._watch, self._guard = watch, guard
         self._around.install()
 
     def remove(self) -> None:
-        """Stops observing; a running call ends unobserved."""
         self._watch = self._guard = None
         self._around.remove()
 

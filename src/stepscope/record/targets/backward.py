@@ -30,18 +30,15 @@ class NodeHooks(Target):
         self._guard: Guard | None = None
 
     def install(self, watch: Watch, guard: Guard) -> None:
-        """Hooks the module's forward, to hook the nodes that it makes."""
         self._watch, self._guard = watch, guard
         self._capture.install(watch, guard)
 
     def rest(self) -> None:
-        """Removes the hooks from the nodes; the next forward makes others."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
     def remove(self) -> None:
-        """Removes all hooks."""
         self._capture.remove()
         self._watch = None
         self.rest()

@@ -120,11 +120,9 @@ class HostToDevice(Target):
         self._mine: tuple[Watch, Guard] | None = None
 
     def install(self, watch: Watch, guard: Guard) -> None:
-        """Starts observing."""
         self._mine = (watch, guard)
         self._copies.listeners = (*self._copies.listeners, self._mine)
 
     def remove(self) -> None:
-        """Stops observing."""
         self._copies.listeners = tuple(one for one in self._copies.listeners if one is not self._mine)
         self._mine = None

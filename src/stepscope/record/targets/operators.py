@@ -112,7 +112,6 @@ class OperatorsInBackward(NodeHooks):
         self._active = 0
 
     def rest(self) -> None:
-        """Removes the hooks from the nodes; a running node removes them when it ends."""
         if not self._active:
             super().rest()
 

@@ -132,19 +132,16 @@ class Calls(Target):
         self._methods = [Patch(*place, self._listening) for place in methods]
 
     def install(self, watch: Watch, guard: Guard) -> None:
-        """Replaces the functions."""
         self._watch, self._guard = watch, guard
         for patch in (*self._functions, *self._methods):
             patch.install()
 
     def remove(self) -> None:
-        """Restores functions; a running call ends unobserved."""
         self._watch = None
         for patch in self._functions:
             patch.remove()
 
     def close(self) -> None:
-        """Restores everything."""
         self.remove()
         for patch in self._methods:
             patch.remove()

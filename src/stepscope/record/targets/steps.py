@@ -63,7 +63,6 @@ class OptimizerStep(Target):
         self._open: list[Any] = []
 
     def install(self, watch: Watch, guard: Guard) -> None:
-        """Hooks the steps of all optimizers."""
         self._open.clear()
 
         def begins(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
@@ -78,7 +77,6 @@ class OptimizerStep(Target):
         self._steps.install()
 
     def remove(self) -> None:
-        """Removes the hooks."""
         if self._steps is not None:
             self._steps.remove()
         self._steps = None

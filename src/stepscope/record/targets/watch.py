@@ -75,7 +75,6 @@ class ObservingWatch:
         self._in_graph = False
 
     def open(self, label: str) -> Observed | None:
-        """Records the event if the plan names it."""
         if get_ident() != self._thread and parse_label(label).in_loops_thread:
             self.elsewhere.add(label)
             return None
@@ -99,7 +98,6 @@ class ObservingWatch:
         return event
 
     def close(self, token: Observed | None) -> None:
-        """Records the event's end."""
         if token is not None:
             token.end_index = next(self._indices)
 
@@ -117,7 +115,7 @@ class _Open:
 class ArmedWatch:
     """Marks the start and end of armed events, in one iteration after the other.
 
-    Between `end` and the next `begin` it marks nothing, and what an earlier iteration left open stays open.
+    UntimedBlock `end` and the next `begin` it marks nothing, and what an earlier iteration left open stays open.
 
     Args:
         keys: key and clock of the event by (label, occurrence).
@@ -141,7 +139,7 @@ class ArmedWatch:
         self._origins: list[Any] = []
         self._capturing = False
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Starts an iteration: every clock marks it, and its events from now on."""
         self._thread = get_ident()
         self._counts = self._labels.copy()
@@ -151,7 +149,6 @@ class ArmedWatch:
 
     @property
     def resting(self) -> bool:
-        """Whether no iteration runs."""
         return not self._counts
 
     def listens_to(self, label: str) -> bool:
@@ -159,7 +156,6 @@ class ArmedWatch:
         return label in self._counts
 
     def open(self, label: str) -> _Open | None:
-        """Marks the start if this label's next occurrence is armed."""
         occurrence = self._counts.get(label)
         if occurrence is None or (label in self._loops_own and get_ident() != self._thread):
             return None
@@ -185,7 +181,6 @@ class ArmedWatch:
         return opened
 
     def close(self, token: _Open | None) -> None:
-        """Marks the end, or moves it, unless its iteration has ended."""
         if token is None or token.iteration is not self._opened:
             return
         if not token.in_graph and token.clock.capturing():

@@ -26,7 +26,7 @@ class AllocatorHistory:
         self._there = True
         self._ours = False
 
-    def begin(self, out: Path, name: str) -> None:
+    def start(self, out: Path, name: str) -> None:
         """Starts recording the history; warns without CUDA.
 
         Args:

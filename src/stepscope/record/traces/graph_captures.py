@@ -8,7 +8,6 @@ capture; if the job's own profiler runs, nothing is recorded.
 from __future__ import annotations
 
 import functools
-import os
 import sys
 import threading
 import time
@@ -58,7 +57,6 @@ class GraphCaptures:
         self._number = 0
         self._seconds = 0.0
         self._full = False
-        self._pid = os.getpid()
 
     def install(self) -> None:
         """Starts to watch for captures; does nothing if this torch has none."""
@@ -103,7 +101,7 @@ class GraphCaptures:
         return capture_end
 
     def _start(self) -> None:
-        if self._session is not None or self._busy() or os.getpid() != self._pid:
+        if self._session is not None or self._busy():
             return
         if self._number >= MOST or self._seconds > MOST_SECONDS:
             if not self._full:
@@ -121,7 +119,7 @@ class GraphCaptures:
         except RuntimeError:
             return  # the job has its own recording
         self._session, self._thread = session, threading.get_ident()
-        session.begin(model, {**self._about(), "graph_capture": self._number})
+        session.start(model, {**self._about(), "graph_capture": self._number})
         self._seconds += time.monotonic() - began
 
     def _finish(self, keep: bool) -> None:

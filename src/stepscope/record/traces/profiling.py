@@ -68,7 +68,7 @@ class Profiling:
             raise
         return prepared
 
-    def begin(self, model: Any, about: Mapping[str, Any]) -> None:
+    def start(self, model: Any, about: Mapping[str, Any]) -> None:
         """Starts recording.
 
         Args:
@@ -118,7 +118,7 @@ class Profiling:
             about = json.dumps({**self._about, **(ended or {}), "values": of_steps})
             self._profiler.add_metadata_json("stepscope", about)
 
-    def begin_step(self, number: int) -> None:
+    def start_step(self, number: int) -> None:
         """Starts a recorded step and its range."""
         self._step = _record_function(f"ProfilerStep#{number}")
         self._step.__enter__()

@@ -69,7 +69,7 @@ class Tracer(EveryStep):
         step_in_name: whether the first recorded step's number is in the file's name; always with several cycles.
     """
 
-    takes_batches = True
+    uses_batches = True
 
     def __init__(
         self,
@@ -142,7 +142,6 @@ class Tracer(EveryStep):
 
     @property
     def over(self) -> bool:
-        """Whether no further step is recorded; files may still be being written."""
         return self._over
 
     @property
@@ -151,12 +150,10 @@ class Tracer(EveryStep):
         return self._profiling is not None or self._background.busy
 
     @property
-    def keeps_numbers(self) -> bool:
-        """True only in recorded steps."""
+    def records_values(self) -> bool:
         return self._profiling is not None and self._profiling.recording
 
     def start(self, *, lead_in: bool = False) -> None:
-        """Starts with the first step; a lead-in replaces the first waiting step, which is never recorded."""
         try:
             warn_unusable(self.out)
             self._survived = handled_exception()
@@ -169,7 +166,7 @@ class Tracer(EveryStep):
                 raise RuntimeError("Nsight Systems already records this process, and only one of the two can")
             wait = functools.partial(self._background.wait, PATIENCE_SECONDS)
             self._at_end = AtEnd(stop=self.stop, save=wait, leave=self._cut_off)
-            annotate.take_values(self.takes)
+            annotate.take_values(self.add_value)
             self._one = OneProfiler(self._give_way)
             self._one.install()
             self._captures = self._graph_captures(self._one)
@@ -184,7 +181,6 @@ class Tracer(EveryStep):
             self._give_up(error)
 
     def step(self, number: int | None = None) -> None:
-        """Ends a step and starts the next."""
         if self._over or os.getpid() != self._pid:
             return
         if self.guard.error is not None:
@@ -202,14 +198,12 @@ class Tracer(EveryStep):
         except Exception as error:
             self._give_up(error)
 
-    def takes(self, name: str, number: float) -> None:
-        """Adds a number to the running step, if it is recorded; several with one name are summed."""
-        if self.keeps_numbers:
+    def add_value(self, name: str, number: float) -> None:
+        if self.records_values:
             of_steps = self._values.setdefault(name, {})
             of_steps[self._number] = of_steps.get(self._number, 0) + number
 
     def stop(self, *, wait_seconds: float = 120.0) -> list[Path]:
-        """Ends the recording and waits until its files are written."""
         if os.getpid() != self._pid:
             return self.written
         self.stopped = True
@@ -264,7 +258,7 @@ class Tracer(EveryStep):
             if not chosen(self._ranks, self._who.process()):
                 self._finish()
                 return
-        if self.keeps_numbers and action == "warmup":
+        if self.records_values and action == "warmup":
             self._end_cycle()
         if self._profiling is None and self._one is not None:
             if self._captures is not None:
@@ -278,11 +272,11 @@ class Tracer(EveryStep):
 
     def _record_step(self, profiling: Profiling) -> None:
         if not profiling.recording:
-            profiling.begin(None if self._search is None else self._search.model, self._about())
+            profiling.start(None if self._search is None else self._search.model, self._about())
             if self._history is not None:
                 oom = trace_name(f"{self.name}.oom", self._who.named(), self._number if self._step_in_name else None)
-                self._history.begin(self.out, oom)
-        profiling.begin_step(self._number)
+                self._history.start(self.out, oom)
+        profiling.start_step(self._number)
 
     def _about(self) -> dict[str, Any]:
         """Metadata besides the file's name and rows."""
@@ -326,7 +320,7 @@ class Tracer(EveryStep):
     def _warn_of_nothing(self) -> None:
         """Warns if a job ends before anything was recorded."""
         cycles = self._cycles
-        if self._one is None or self.keeps_numbers or self.stop_seconds:
+        if self._one is None or self.records_values or self.stop_seconds:
             return
         if self._waited:
             warn_once(
@@ -431,7 +425,7 @@ class Tracer(EveryStep):
 
     def _finish(self) -> None:
         self._over = True
-        annotate.stop_taking(self.takes)
+        annotate.stop_taking(self.add_value)
         if self._search is not None:
             self._search.close()
         if self._captures is not None:

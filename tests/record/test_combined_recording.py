@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from stepscope.record import inline
+from stepscope.record.combined_recording import CombinedRecording
 from stepscope.record.inline.session import Session
 from stepscope.record.job.loop import LoopFinder
 from stepscope.record.plan import plan_from
 from stepscope.record.recording import EveryStep
-from stepscope.record.together import Together
 from stepscope.record.traces.tracing import Tracer
 from stepscope.record.trouble import Guard
 
@@ -52,15 +52,15 @@ def _document(out: Path, kind: str) -> dict:
     return json.loads(file.read_text())
 
 
-def _recorded(out: Path, tracer: EveryStep, steps: int, *, plan: dict | None = None) -> Together:
+def _recorded(out: Path, tracer: EveryStep, steps: int, *, plan: dict | None = None) -> CombinedRecording:
     model = make_model()
     session = Session(None if plan is None else plan_from(plan), model=model, out=out)
-    both = Together(session, tracer)
+    both = CombinedRecording(session, tracer)
     both.start(lead_in=True)
     for batch in batches(steps):
-        both.begin()
+        both.start_iteration()
         train(model, [batch])
-        both.end()
+        both.end_iteration()
     return both
 
 
@@ -80,9 +80,9 @@ def test_steps_of_phases_have_the_numbers_that_they_have_in_a_trace(tmp_path: Pa
     for missed, first in ((1, 7), (17, 23)):
         session = Session(None, model=model, out=tmp_path / str(missed))
         session.start(lead_in=True)
-        session.missed(missed)
+        session.add_missed(missed)
         for batch in batches(9):
-            session.begin()
+            session.start_iteration()
             train(model, [batch])
         session.stop()
         assert _document(tmp_path / str(missed), "phases")["step_samples"][0][0] == first
@@ -92,7 +92,7 @@ def test_steps_of_phases_have_the_numbers_that_a_framework_gives(tmp_path: Path)
     model = make_model()
     session = Session(None, model=model, out=tmp_path)
     for place, batch in enumerate(batches(9)):
-        session.begin(number=1000 + place)
+        session.start_iteration(number=1000 + place)
         train(model, [batch])
     session.stop()
     assert _document(tmp_path, "phases")["step_samples"][0][0] == 1005
@@ -135,7 +135,7 @@ def test_a_script_with_a_loop_of_ours_drives_both_and_each_step_once(tmp_path: P
     """As under `stepscope record`, which also listens to the optimizer's steps."""
     model = make_model()
     tracer = _Disturbing({4, 5})
-    both = inline.offer(Together(inline.begin(None, model=model, out=tmp_path), tracer))
+    both = inline.offer(CombinedRecording(inline.new_session(None, model=model, out=tmp_path), tracer))
     both.start(lead_in=True)
     finder = LoopFinder(both)
     finder.install()

@@ -1,16 +1,12 @@
-"""Sums the time of the steps between two timed ones from the clock at their borders, without a call in between."""
+"""Measures a block of untimed steps from its two end times, with no call per step."""
 
 from __future__ import annotations
 
 
-class Between:
-    """Counts steps, timed or not, and sums their time, until they are `taken`.
+class UntimedBlock:
+    """Counts steps, timed or not, and sums their time (`ns`), until `take`.
 
-    Untimed steps form a block, from `rests` to `rested`; outside of a block they are not counted.
-
-    Attributes:
-        steps: completed steps that count.
-        ns: their summed time.
+    Untimed steps form a block, from `pause` to `resume`; outside of a block they are not counted.
     """
 
     __slots__ = ("_running", "_since_ns", "ns", "steps")
@@ -25,29 +21,29 @@ class Between:
         self.steps += 1
         self.ns += time_ns
 
-    def rests(self, now_ns: int) -> None:
-        """Starts a block: an untimed step begins, and more may follow without a call."""
+    def pause(self, now_ns: int) -> None:
+        """Starts a block, unless one runs: an untimed step starts."""
         if self._since_ns is None:
             self._running, self._since_ns = 0, now_ns
 
-    def passed(self, steps: int) -> None:
+    def skipped(self, steps: int) -> None:
         """Adds completed steps of the block."""
         self._running += steps
 
-    def left_out(self, time_ns: int) -> None:
+    def exclude(self, time_ns: int) -> None:
         """Subtracts time in the block that belongs to no step."""
         if self._since_ns is not None:
             self._since_ns += time_ns
 
-    def rested(self, now_ns: int | None) -> None:
+    def resume(self, now_ns: int | None) -> None:
         """Ends the block; None if the time is unknown, or the block does not count."""
         if self._since_ns is not None and now_ns is not None and self._running:
             self.steps += self._running
             self.ns += now_ns - self._since_ns
         self._running, self._since_ns = 0, None
 
-    def taken(self) -> tuple[int, int]:
+    def take(self) -> tuple[int, int]:
         """Returns the steps since the last call and their time (ns)."""
-        found = self.steps, self.ns
+        steps, ns = self.steps, self.ns
         self.steps = self.ns = 0
-        return found
+        return steps, ns
