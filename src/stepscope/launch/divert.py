@@ -69,11 +69,7 @@ class Sieve:
 
 
 class Diverted:
-    """A command's standard output that diverts the tool's lines into a file.
-
-    Args:
-        prefixes: the starts of these lines.
-        target: the file, which is overwritten.
+    """A command's standard output; lines that start with one of `prefixes` go into a new file `target`.
 
     Raises:
         OSError: the file cannot be created.

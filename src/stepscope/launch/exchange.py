@@ -47,8 +47,7 @@ class Exchange:
         self._listener: socket.socket | None = None
 
     def hand_over_outputs(self) -> None:
-        """Offers this process's own standard output and error to the starter, because tools redirect them. If that
-        fails, the command uses those that the tool gives it."""
+        """Offers this process's standard output and error to the starter, because tools redirect them; it may fail."""
         with contextlib.suppress(OSError):
             listener = socket.socket(socket.AF_UNIX)
             with started.opened_folder(self.folder) as near:

@@ -24,12 +24,7 @@ ERRORS = {
 
 @dataclass(frozen=True, slots=True)
 class RawResult:
-    """A result that its tool has not finished.
-
-    Args:
-        path: the file or folder.
-        words: the command line that finishes it.
-    """
+    """A result that its tool has not finished, and the command line that finishes it."""
 
     path: Path
     words: Sequence[str]

@@ -30,10 +30,6 @@ class JobPreset:
     brackets around it.
 
     Args:
-        scheduler: a key of `SCHEDULERS`.
-        about: a description in one line.
-        directives: header lines for the scheduler.
-        launcher: starts all ranks; quoted for bash.
         one_rank: starts one rank, for the check before the run.
         required: words without which the scheduler refuses the job, with their placeholders.
         walltime, queue, tmpdir: defaults; `tmpdir` is inside the folder of profiles.

@@ -28,17 +28,12 @@ class Job:
     """What a job runs and requests; None where nothing was given.
 
     Args:
-        nodes, ranks_per_node: the job's size.
         tool: the profiler, which must be found where the ranks run.
         launch: options of `stepscope launch`.
-        command: the program and its arguments.
         finalize: whether the tool's raw results are finished after the run.
-        profiles: folder for the profiler's files, relative to where the job was submitted.
+        profiles, tmpdir: folders for the profiler's and temporary files, relative to where the job was submitted.
         account, queue, walltime: the scheduler's words.
         gpus_per_node: 0 requests none.
-        cpus_per_rank: cores.
-        tmpdir: folder for temporary files, relative to where the job was submitted.
-        container: the image in which the ranks run.
         binds: mounts, in the syntax of the container's runtime.
         directives: more header lines, without the scheduler's mark.
         setup: more lines before the run.

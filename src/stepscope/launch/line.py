@@ -31,12 +31,7 @@ _OPTION = re.compile(r"-[bBdEiIOPqRsSuvVx]+|-[WX].*|--[a-z-]+(?:=.*)?")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one process runs.
-
-    Args:
-        words: the executable and its arguments.
-        environment: variables set in addition to the existing ones.
-    """
+    """What one process runs: the executable with its arguments, and variables set in addition."""
 
     words: tuple[str, ...]
     environment: Mapping[str, str]

@@ -87,7 +87,6 @@ def outcome(
 
     Args:
         ended: how the tool ended, in words; empty if all was well.
-        lasted_s: how long the command ran.
     """
     files: list[Path] = []
     wrong: list[str] = []

@@ -38,8 +38,6 @@ class Problem:
     Args:
         severity: `failure`: it will record nothing; `warning`: something will probably be missing; `note`: worth
             knowing.
-        what: the reason in one line.
-        cure: what to do, in one line.
     """
 
     severity: Severity
@@ -121,11 +119,8 @@ def problems(
     """Finds what keeps an installed tool from recording, or may, the worst first.
 
     Args:
-        wanted: the requested set; None for none.
+        wanted: the requested set.
         together: the number of this node's processes that run under the tool.
-        version: the tool's version; empty if it is unknown.
-        folder: the folder for its files.
-        command: the command; empty if it is unknown.
     """
     found = [*_too_old(tool, version), *_output(folder)]
     for need in sorted(tool.needs | tool.set_needs.get(wanted or "", frozenset())):

@@ -31,10 +31,8 @@ class Asked:
     """The request to `stepscope launch`, the same in every process of the job.
 
     Args:
-        command: what the user runs.
         wish: what the tool is to record, with the output folder as stem and without a version. Its `capture` may be
             `auto` for the best signal; with steps, None also means the best.
-        ranks: the ranks to profile; None for all.
         longest_end_s: time that the tool may take to write its files after the command has ended.
     """
 
@@ -68,7 +66,6 @@ class Launched:
 
     Args:
         status: the command's wait status.
-        files: what the tool wrote, complete.
         speaks: whether this is the lowest chosen rank, which reports for all.
         was_told_to_end: whether a signal told the job to end.
     """
@@ -242,8 +239,7 @@ def _temporary(tool: Tool, stem: Path) -> Iterator[dict[str, str]]:
 
 
 def _chosen_here(ranks: str | None, process: Process) -> int:
-    """The known number of chosen processes on this node. Only the first of them counts; the others get 1, so that they
-    do not repeat its messages."""
+    """The number of chosen processes on this node for the first of them; 1 for others, which repeat no messages."""
     if process.local_rank is None or not process.local_world_size:
         return 1
     first = process.rank - process.local_rank
@@ -256,8 +252,7 @@ def _chosen_here(ranks: str | None, process: Process) -> int:
 
 
 def _is_lowest(ranks: str | None, process: Process) -> bool:
-    """Whether no lower rank is chosen, assuming ranks are placed on all nodes as on this one: in blocks or
-    round-robin."""
+    """Whether no lower rank is chosen, if ranks are placed on all nodes as here: in blocks or round-robin."""
     size = process.local_world_size
     for rank in range(process.rank):
         local_rank = node = None

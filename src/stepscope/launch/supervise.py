@@ -51,12 +51,7 @@ class Ended:
 
 
 class Supervisor:
-    """One command under one tool.
-
-    Args:
-        longest_end_s: time that the tool may take to write its files after the command has ended.
-        say: prints a warning.
-    """
+    """One command under one tool, which gets some time to write its files after the command has ended."""
 
     def __init__(self, longest_end_s: float, say: Callable[[str], None]) -> None:
         self._longest_end_s = longest_end_s
@@ -188,8 +183,7 @@ class Supervisor:
             self._look()
 
     def _wait_for_tool(self) -> bool:
-        """Waits for the end of the tool and of processes older than the command; returns whether they had to be
-        ended."""
+        """Waits for the tool and for processes older than the command; returns whether they had to be ended."""
         killed = self._tool_status is not None and os.WIFSIGNALED(self._tool_status)
         longest = min(self._longest_end_s, LONGEST_REMAINS_S) if killed else self._longest_end_s
         self._deadline = time.monotonic() + (0.0 if self._claimed else longest)

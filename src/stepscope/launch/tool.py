@@ -37,11 +37,9 @@ class Request:
         stem: the path of its output, absolute, without an ending, and unique to this process. Names of the tool's files
             start with the stem.
         version: the version of the installed tool, as (2022, 4, 2); empty if unknown, which counts as new.
-        steps: the steps to record; None: all, or those that the command marks itself.
         capture: how the command starts and stops the tool, one of `SIGNALS`; None: it does not.
         delay_s, duration_s: when to start after the command, and for how long (seconds); None: not limited.
         wanted: the value of `--set`; None: the tool's default.
-        options: options passed to the tool.
         nvtx: whether NVTX ranges of the script are to be kept.
         kernels: names of the kernels to record, however demangled; none: all.
         metrics: names of the metrics to record, nvprof's or the tool's own.
@@ -124,8 +122,6 @@ class Tool:
     """A profiler that `stepscope launch` can start.
 
     Args:
-        name: its name for `--tool`.
-        about: what it records, in one line.
         way: what starts what. `around`: the tool starts the command, its last argument; that is our starter, with the
             command below, so the tool must follow child processes. `inside`: environment variables enable it in the
             command, which prints lines that start with one of `prefixes`. `record`: it is `stepscope record`, which
@@ -133,7 +129,6 @@ class Tool:
         executables: its names on the PATH; the first one found is used.
         arguments: makes its arguments for a request, up to the command; raises UsageError for what it cannot do.
         environment: variables set for it and the command.
-        written: what it writes.
         sets: values of `--set`, a word in capitals for any text; empty if it has none.
         captures: the signals by which a command can start and stop it, the best first; empty if it cannot.
         delays: which of `--delay` and `--duration` it supports.
@@ -149,7 +144,6 @@ class Tool:
         prefixes: for `inside`, the starts of its lines of output; such lines go into `{stem}.NAME.txt`.
         nothing: why a successful run may leave no file, in words.
         reads: the format by which StepScope reads its files; empty if it cannot.
-        question: what to ask of its files first.
     """
 
     name: str

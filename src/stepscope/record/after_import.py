@@ -16,12 +16,7 @@ from typing import Any
 
 
 class AfterImport(MetaPathFinder):
-    """Calls `then()` after `name` has been imported, or at once when it already is.
-
-    Args:
-        name: the module.
-        then: must not raise.
-    """
+    """Calls `then()`, which must not raise, after module `name` has been imported, or at once when it already is."""
 
     def __init__(self, name: str, then: Callable[[], None]) -> None:
         self._name = name
@@ -29,14 +24,12 @@ class AfterImport(MetaPathFinder):
         self._looking = False
 
     def install(self) -> None:
-        """Starts waiting for the import."""
         if self._name in sys.modules:
             self._then()
         else:
             sys.meta_path.insert(0, self)
 
     def remove(self) -> None:
-        """Stops waiting."""
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 

@@ -220,10 +220,7 @@ def stop_taking(taker: Taker) -> None:
 
 
 def listen(opener: Opener) -> None:
-    """Calls `opener(name)` for every region from now on; it returns None for regions it does not want.
-
-    It must not raise.
-    """
+    """Calls `opener(name)`, which must not raise, for every region; it returns None for regions it does not want."""
     global _openers
     if opener not in _openers:
         _openers = (*_openers, opener)

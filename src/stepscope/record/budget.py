@@ -35,7 +35,7 @@ _WORD = (1 << 64) - 1
 
 
 def next_timed(step: int, every: int) -> int:
-    """The first step from this one on that is measured if one in `every` is, a power of two.
+    """The first step from this one on that is measured if one in `every`, a power of two, is.
 
     The measured step of a block of 2 ** j steps is that of one of its halves, chosen by a hash of j and the block's
     number.
@@ -63,9 +63,6 @@ class Budget:
     """The cost of one measured thing: the phases, or an event of a plan.
 
     The first 32 turns are always measured, because a short run would otherwise have nothing.
-
-    Args:
-        share: its share of the limit for recording.
     """
 
     def __init__(self, *, share: float = OF_STEPS) -> None:
@@ -82,7 +79,6 @@ class Budget:
         """The k that the last measured steps would allow, where that is far below k."""
 
     def due(self, step: int) -> bool:
-        """Whether a step, by its number in the job, is to be measured."""
         return not self.left_out(step)
 
     def left_out(self, step: int) -> int:
@@ -91,17 +87,13 @@ class Budget:
 
     @property
     def judged(self) -> bool:
-        """Whether the cost has been judged."""
         return self.cost_ns is not None
 
     def spent(self, own_ns: int, step_ns: int, longer_ns: int = 0) -> None:
         """Records the cost of a measured step.
 
         Args:
-            own_ns: the time spent in our code.
-            step_ns: the step's duration.
-            longer_ns: how much longer it was than its neighbours. This scatters as steps do, so only its certain part
-                counts.
+            longer_ns: how much longer it was than its neighbours. Only its certain part counts, because it scatters.
         """
         self._steps.append((own_ns, longer_ns, step_ns))
         cost_ns = _BESIDES * max(own_ns, self._certain_ns)

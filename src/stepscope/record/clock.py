@@ -14,8 +14,7 @@ class Clock:
     """The host's monotonic clock in integer nanoseconds, and the base of device clocks.
 
     Args:
-        stream: what `place` reports. In a job with a device, host times get the stream -1, apart from the device's
-            streams.
+        stream: what `place` reports: -1 apart from the streams of a device.
     """
 
     kind = "host"
@@ -25,11 +24,7 @@ class Clock:
         self._stream = stream
 
     def mark(self, *, in_graph: bool = False) -> Any:  # noqa: ARG002 - a device needs it
-        """Records now, in order with the work of the current stream.
-
-        Args:
-            in_graph: the stream is being captured: every replay records the mark again.
-        """
+        """Records now, in the current stream's order; each replay of a graph repeats an `in_graph` mark."""
         return time.perf_counter_ns()
 
     def capturing(self) -> bool:
@@ -72,11 +67,6 @@ class DeviceClock(Clock):
 
     A device that lags behind the host is measured as it really ran; one that waits for the host includes that wait
     between the marks, because the event is reached before the work is launched. Resolution is about half a microsecond.
-
-    Args:
-        backend: the module of the device's kind: `torch.cuda`, `torch.xpu`, ...
-        kind: the name of that kind.
-        device: index of the device; None for the current one.
     """
 
     def __init__(self, backend: Any, kind: str, device: int | None = None) -> None:

@@ -30,8 +30,9 @@ def compiling_check() -> Callable[[], bool]:
 
 
 def run_as_it_is(function: Any) -> None:
-    """Keeps torch from compiling a function of ours that is called at a graph break, such as a backward: compiled, it
-    would observe nothing. Functions that it calls are still compiled, unless they are `apart`.
+    """Keeps torch from compiling a function of ours that is called at a graph break, such as a backward.
+
+    Compiled, it would observe nothing. Functions that it calls are still compiled, unless they are `apart`.
     """
     # As torch does it, without importing its compiler. If a version lacks this, less is observed.
     with suppress(AttributeError, TypeError):

@@ -26,11 +26,7 @@ def include_path() -> str:
 
 
 def define_mark(region: Callable[[str], AbstractContextManager[Any]]) -> None:
-    """Registers the operator in torch, once per process; if torch refuses it, there is none.
-
-    Args:
-        region: opens a region for `with`.
-    """
+    """Registers the operator in torch, once per process, unless torch refuses it."""
     global _library
     if _library is not None:
         return

@@ -44,9 +44,7 @@ class Label:
 
     Args:
         text: the label without its occurrence.
-        kind: what is measured.
         module: path of the module, empty for the complete model; None without one.
-        direction: that of a module, operator or node.
         name: the operator, autograd node or collective.
         occurrence: its number within an iteration, from 0; None for all.
     """

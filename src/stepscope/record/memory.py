@@ -33,12 +33,7 @@ def peak_resident_bytes() -> int | None:
 
 
 class MemoryReader:
-    """Reads the memory of a device, or of the process without one.
-
-    Args:
-        backend: `torch.cuda` or a sibling; None for the process.
-        device: index of the device.
-    """
+    """Reads the memory of a device of `backend` (`torch.cuda` or a sibling), or of the process without one."""
 
     def __init__(self, backend: Any = None, device: int | None = None) -> None:
         self.kind = "host" if backend is None else "device"

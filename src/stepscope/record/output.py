@@ -60,19 +60,14 @@ def keep(
     other_name: str | None = None,
     again: bool = False,
 ) -> Path | None:
-    """Writes a file into `directory`, or, with one warning, where that is possible.
+    """Writes a file into `directory`, or, with one warning, where that is possible; returns its path, None if nowhere.
 
     Args:
-        directory: where it should go; created if absent.
-        name: the file's name.
         write: fills the open file; may be called twice.
         what: what it is, for the warning.
         since_epoch_s: a file of this name that is younger belongs to another process.
         other_name: the file's name in that case.
         again: whether it replaces what this process has written before, under either name.
-
-    Returns:
-        Its path; None if it could not be written anywhere.
     """
     if again and other_name is not None and _is_ours(directory / other_name):
         name = other_name
@@ -130,12 +125,7 @@ def keep_json(directory: Path, name: str, payload: Mapping[str, Any], *, what: s
 
 
 class Background:
-    """Runs slow work beside the training loop, one thing after another.
-
-    Args:
-        name: name of its threads.
-        guard: handles errors there.
-    """
+    """Runs slow work in a thread, one thing after another, while the job trains."""
 
     def __init__(self, name: str, guard: Guard) -> None:
         self._name = name
@@ -144,11 +134,9 @@ class Background:
 
     @property
     def busy(self) -> bool:
-        """Whether any work is left."""
         return self._last is not None and self._last.is_alive()
 
     def run(self, write: Callable[[], object]) -> None:
-        """Calls `write` in a thread, after earlier work."""
         before = self._last
 
         def work() -> None:

@@ -67,8 +67,6 @@ class Plan:
     """What to measure.
 
     Args:
-        entries: the events.
-        source: the plan's origin, for messages.
         warmup: iterations before measuring.
         repetitions: kept measurements per event (in one-shot mode: measured iterations).
         mode: `one_at_a_time`; `in_rounds` for a few repetitions of each event, round after round, which ignores
@@ -98,7 +96,6 @@ class Plan:
         return not self.entries
 
     def names(self, label: str, occurrence: int) -> bool:
-        """Whether the plan includes this event."""
         return any(entry.label.matches(label, occurrence) for entry in self.entries)
 
 

@@ -27,14 +27,10 @@ class Pending:
     """The measurements of one clock in one iteration.
 
     Args:
-        iteration: the iteration.
-        clock: the clock of the marks.
         origin: its mark at the iteration's start.
-        measured: the measurements.
         in_graph: those inside a captured graph, whose next replay records the marks again.
-        end: a mark after the replay. Until the clock has reached it, the marks inside the graph may still be those of
-            the previous replay.
-        weight: the number of iterations that it stands for.
+        end: a mark after the replay, before which marks inside may still be those of the previous one.
+        stands_for: the number of iterations that it stands for.
     """
 
     iteration: int
@@ -79,12 +75,7 @@ class Sample:
 
 
 class Ring:
-    """A queue of iterations; `lost` counts dropped measurements by key.
-
-    Args:
-        capacity: maximum number of iterations.
-        most: maximum number of measurements in all iterations.
-    """
+    """A queue of at most `capacity` iterations and `most` measurements; `lost` counts dropped ones by key."""
 
     def __init__(self, capacity: int = 64, *, most: int = MOST_MEASUREMENTS) -> None:
         self.capacity = capacity
@@ -121,7 +112,6 @@ class Ring:
             pending.release()
 
     def drop(self) -> None:
-        """Drops everything in flight."""
         while self._queue:
             self._give_up()
 

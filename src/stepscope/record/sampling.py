@@ -38,12 +38,7 @@ _REFUSAL_SECONDS = 0.25
 
 
 class Sampling:
-    """Samples this process and its descendants from `start` to `stop`.
-
-    Args:
-        out: folder of the files; created if absent.
-        host: whether the processes' usage of the host gets its own file.
-    """
+    """Samples this process and its descendants from `start` to `stop`, and with `host` their usage of the machine."""
 
     def __init__(self, out: Path, *, host: bool = True) -> None:
         self._out = out

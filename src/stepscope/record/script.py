@@ -59,18 +59,15 @@ def run(
 ) -> list[Path]:
     """Runs a script and records it; returns the files of this process.
 
-    Iterations are found from the optimizer's step, the model from the outermost module called, batches from the
-    DataLoader. The script has its own `sys.argv`, `sys.path[0]` and `__main__`; its exceptions and exit pass through.
+    The script has its own `sys.argv`, `sys.path[0]` and `__main__`; its exceptions and exit pass through.
 
     Args:
         command: the script's path, or the module's name, and its arguments.
         record: returns what records the script; called when it imports torch, perhaps in another directory. None:
             nothing records inside it.
         module: run `python -m module` rather than a file.
-        stay_main: whether the script stays `__main__`, with its `sys.argv`, after its last line: for a process that
-            then ends, and whose exit handlers and threads are the script's.
-        outlived: gets a function that ends the recording, if threads of the script continue for which Python waits;
-            call it after they have ended, as in an exit handler.
+        stay_main: whether the script stays `__main__` after its last line, for its exit handlers and threads.
+        outlived: gets a function that ends the recording, if Python waits for threads of the script; call it later.
 
     Raises:
         UsageError: the script does not exist.
@@ -122,11 +119,7 @@ def _threads_go_on() -> bool:
 
 
 def _check_python(target: str, arguments: Sequence[str]) -> None:
-    """Refuses Python itself and scripts of other interpreters.
-
-    Raises:
-        UsageError: it is one of these.
-    """
+    """Refuses Python itself and scripts of other interpreters with a UsageError."""
     if re.fullmatch(r"python[\d.]*|pypy[\d.]*", Path(target).name):
         rest = next((word for word in arguments if word.endswith(".py")), "train.py")
         what = " ".join(arguments[:2]) if arguments[:1] == ["-m"] else rest

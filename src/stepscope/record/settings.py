@@ -16,10 +16,7 @@ _loader: dict[str, Any] = {}
 
 
 def note_loader(batches: Any) -> None:
-    """Keeps the settings of a DataLoader that starts to yield, given its iterator; other iterators have none.
-
-    Without workers `prefetch_factor` is None, as in the DataLoader's own arguments.
-    """
+    """Stores the settings of a DataLoader that starts to yield, given its iterator; other iterators have none."""
     _loader.clear()
     with suppress(Exception):  # the job's own iterators may raise anything
         if not hasattr(batches, "_num_workers"):
@@ -30,11 +27,10 @@ def note_loader(batches: Any) -> None:
 
 
 def settings(model: Any = None, *, in_forward: bool = False) -> dict[str, Any]:
-    """Returns versions, flags and variables of this process by name, leaving out what is not available.
+    """Returns versions, flags and variables of this process by name, as far as available.
 
     Args:
-        model: the model; autocast is queried for its device.
-        in_forward: whether its forward is running in this thread, mostly under autocast; otherwise autocast is unknown.
+        in_forward: whether the model's forward is running in this thread, which shows its autocast.
     """
     import torch
 

@@ -45,11 +45,7 @@ _GUARDS: weakref.WeakSet[Guard] = weakref.WeakSet()
 
 
 class Guard:
-    """Keeps the recorder's own exceptions out of the job.
-
-    Args:
-        what: what is being recorded, for the warning: "inline recording", "the trace".
-    """
+    """Keeps the recorder's own exceptions out of the job; `what` is recorded, for the warning: "the trace"."""
 
     def __init__(self, what: str) -> None:
         self.what = what

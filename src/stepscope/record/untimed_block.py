@@ -17,7 +17,6 @@ class UntimedBlock:
         self._since_ns: int | None = None
 
     def timed(self, time_ns: int) -> None:
-        """Adds a timed step."""
         self.steps += 1
         self.ns += time_ns
 

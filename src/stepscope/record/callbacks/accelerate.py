@@ -26,8 +26,6 @@ class StepScopeSteps:
     gradients, and has a range `micro_step` for each of its batches.
 
     Args:
-        accelerator: the loop's accelerator.
-        out: directory for all files.
         model: the result of `accelerator.prepare`; None to find the model in the first step.
         start_step: number of the first optimizer step, for a run that was resumed.
     """

@@ -38,7 +38,6 @@ class StepScopeCallback(Callback):
 
     @never_raises
     def on_train_batch_start(self, trainer: Any, *_args: Any) -> None:
-        """A batch starts."""
         if trainer.accumulate_grad_batches > 1:
             self.recordings.micro_step_begins()
 
@@ -55,17 +54,14 @@ class StepScopeCallback(Callback):
 
     @never_raises
     def on_save_checkpoint(self, *_args: Any) -> None:
-        """A checkpoint is written between two steps, and is part of the second one's time."""
         self.recordings.exclude_current()
 
     @never_raises
     def on_train_end(self, *_args: Any) -> None:
-        """Ends the recording."""
         self._end()
 
     @never_raises
     def on_exception(self, *_args: Any) -> None:
-        """Training failed; writes what was recorded until then."""
         self._end()
 
     def _end(self) -> None:

@@ -27,14 +27,11 @@ class Recordings:
     """The recordings of one training run, all driven by the same steps. Never raises into the job.
 
     Args:
-        out: directory for all files.
         steps: number of traced steps; 0 for no trace.
         wait: steps before the trace and its warm-up.
         warmup: steps in which the profiler runs without recording.
         repeat: the number of cycles.
         ranks: the ranks that record a trace, as in `base.chosen_ranks`: `"0,8"`, `"local:0"`.
-        memory: whether the trace has allocations.
-        stack: whether the trace has call stacks.
         name: name of the trace; by default the script's.
         plan: events to measure inline, as for `inline.start`. This takes many steps, and would measure the profiler in
             traced steps, so use `steps=0` with it.
@@ -103,12 +100,10 @@ class Recordings:
             self._guarded(part, self._begin, recording)
 
     def micro_step_begins(self) -> None:
-        """Starts one of several batches of an optimizer step."""
         if self._running and self._micro is None:
             self._guarded("micro-steps", self._open_micro_step)
 
     def micro_step_ends(self) -> None:
-        """Ends that batch."""
         opened, self._micro = self._micro, None
         if opened is not None:
             self._guarded("micro-steps", opened.__exit__, None, None, None)
@@ -119,7 +114,6 @@ class Recordings:
             self._guarded(part, recording.exclude_current)
 
     def stop(self) -> list[Path]:
-        """Ends the recordings and writes their files."""
         if not self._running:
             return self.written
         self._running = False
@@ -185,10 +179,7 @@ class Recordings:
 
 
 def never_raises(method: Method) -> Method:
-    """Makes a callback's method that does not raise into the trainer.
-
-    A trainer of another version may lack what the method uses.
-    """
+    """Makes a callback's method that never raises: a trainer of another version may lack what it uses."""
 
     @functools.wraps(method)
     def guarded(callback: Any, *args: Any, **kwargs: Any) -> None:

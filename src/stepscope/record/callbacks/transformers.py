@@ -26,7 +26,6 @@ class StepScopeCallback(TrainerCallback):
 
     @never_raises
     def on_step_begin(self, args: Any, *_: Any, **_known: Any) -> None:
-        """The first batch of an optimizer step starts."""
         if args.gradient_accumulation_steps > 1:
             self.recordings.micro_step_begins()
 
@@ -38,12 +37,10 @@ class StepScopeCallback(TrainerCallback):
 
     @never_raises
     def on_pre_optimizer_step(self, *_: Any, **_known: Any) -> None:
-        """The last batch ends."""
         self.recordings.micro_step_ends()
 
     @never_raises
     def on_step_end(self, _args: Any, state: Any, *_: Any, **_known: Any) -> None:
-        """The optimizer has stepped."""
         self.recordings.step(state.global_step)
 
     @never_raises
@@ -53,10 +50,8 @@ class StepScopeCallback(TrainerCallback):
 
     @never_raises
     def on_save(self, *_: Any, **_known: Any) -> None:
-        """A checkpoint was written between two steps, and is part of the second one's time."""
         self.recordings.exclude_current()
 
     @never_raises
     def on_train_end(self, *_: Any, **_known: Any) -> None:
-        """Ends the recording."""
         self.recordings.stop()

@@ -11,11 +11,9 @@ _MAPS = Path("/proc/self/maps")
 
 
 def load(stem: str, names: Iterable[str]) -> ctypes.CDLL:
-    """Loads a library.
+    """Loads a library; one whose file name starts with `stem` and that the process has loaded comes first.
 
     Args:
-        stem: the start of its file name; a library that is already loaded is preferred, because a profiler watches what
-            the job uses.
         names: files to try, as names or paths for the system's loader, the best first.
 
     Raises:

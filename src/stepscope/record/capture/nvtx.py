@@ -51,7 +51,6 @@ def nvtx() -> Nvtx:
 
 
 def _installed(library: str) -> list[str]:
-    """Paths of the library in NVIDIA's Python package."""
     try:
         found = importlib.util.find_spec("nvidia.nvtx")
     except (ImportError, ValueError):

@@ -61,11 +61,7 @@ def _uses_cuda() -> bool:
 
 
 class OperatorTypes:
-    """Types and values of the operators in one step, for torch's own ranges, which only state sizes.
-
-    Args:
-        guard: handles errors.
-    """
+    """Types and values of the operators in one step, for torch's own ranges, which only state sizes."""
 
     def __init__(self, guard: Guard) -> None:
         self._mode = _ByMode(_SILENT, guard)
@@ -117,15 +113,12 @@ class _ByTorch(OperatorRanges):
 
 
 class _ByMode(OperatorRanges):
-    """A dispatch mode of ours."""
-
     def __init__(self, nvtx: Nvtx, guard: Guard) -> None:
         self._nvtx = nvtx
         self._guard = guard
         self._mode: Any = None
 
     def texts(self) -> list[bytes]:
-        """Texts of the distinct operator calls so far."""
         return [] if self._mode is None else self._mode.texts()
 
     def install(self) -> None:
@@ -287,7 +280,6 @@ def describe(func: Any, args: Any, kwargs: Any) -> bytes:
 
 
 def _described(value: Any) -> tuple[Any, str, str]:
-    """Sizes, type and value of one argument."""
     if hasattr(value, "shape"):
         return list(map(int, value.shape)), str(value.dtype).rpartition(".")[2], ""
     if isinstance(value, list | tuple):

@@ -50,7 +50,6 @@ class StepRanges:
     """Writes the ranges until `end`. It is the watch of the targets that know the phases.
 
     Args:
-        guard: handles errors.
         found: the model, and the modules that the job calls itself: models and losses.
         types: texts of operators with their types, for ranges without types.
 
@@ -113,8 +112,7 @@ class StepRanges:
         self._step = self._nvtx.start(b"ProfilerStep#%d" % number)
 
     def _introduce(self) -> None:
-        """Identifies the writer. Registered texts are few, so a file's readers find this without searching all
-        ranges."""
+        """Identifies the writer, for readers, by a registered text, of which there are few."""
         who = Who().named()
         said = [f"settings {json.dumps(settings())}"]
         if not who.disagreement:
@@ -123,18 +121,15 @@ class StepRanges:
             self._nvtx.end(self._nvtx.start_registered(f"{text}, stepscope".encode()))
 
     def end_step(self) -> None:
-        """Ends the running step."""
         if self._step is not None:
             self._nvtx.end(self._step)
             self._step = None
 
     def open(self, label: str) -> tuple[str, int]:
-        """Starts a phase."""
         phase = _CALLED.get(label, label)
         return phase, self._nvtx.start(b"phase: " + phase.encode())
 
     def close(self, token: tuple[str, int]) -> None:
-        """Ends a phase."""
         phase, number = token
         if phase == "backward":
             self._operators.backward_ended()

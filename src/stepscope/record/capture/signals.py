@@ -111,19 +111,12 @@ _MAKE: dict[str, Callable[[], Signal]] = {"cuda-profiler": CudaProfiler, "nvtx":
 
 
 def signal_called(word: str) -> Signal:
-    """Makes the signal for a word in `base.captured_steps.SIGNALS`.
-
-    Raises:
-        KeyError: there is no such signal.
-    """
+    """Makes the signal for a word in `base.captured_steps.SIGNALS`."""
     return _MAKE[word]()
 
 
 def stop_after_device(signal: Signal) -> None:
-    """Waits for the device, if the job uses one, and stops the profiler.
-
-    Waiting is not allowed while a CUDA graph is captured.
-    """
+    """Waits for the device, unless a CUDA graph is being captured, and stops the profiler."""
     functions = _torch_cuda()
     try:
         if functions is not None and not capturing_check()():

@@ -24,12 +24,10 @@ _KNOWN_FROM = 3
 
 
 class CapturedSteps(EveryStep):
-    """Sends a signal around steps, and names what runs in them. Never raises into the job; an error becomes one
-    warning.
+    """Sends a signal around steps, and names what runs in them.
 
     Args:
         steps: the steps; None for all from the first with a known model.
-        signal: the signal; None for none.
         nvtx: whether NVTX ranges are written.
         start_step: number of the first step, for a resumed run.
     """

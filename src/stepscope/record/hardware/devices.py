@@ -33,14 +33,7 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device, identified in ways common to torch and its vendor's library.
-
-    Args:
-        index: its index in this process, in torch's order.
-        name: its model.
-        uuid: with or without the vendor's prefix; None if this torch does not provide it.
-        pci: domain, bus and device; None if this torch does not provide them.
-    """
+    """A device by what torch and its vendor's library both know; uuid and pci (domain, bus, device) may be unknown."""
 
     index: int
     name: str
@@ -49,11 +42,7 @@ class Device:
 
 
 def device_of(found: Any) -> Device | None:
-    """What torch knows about a device; None for one that no library here supports.
-
-    Args:
-        found: a `torch.device`.
-    """
+    """What torch knows about a `torch.device`; None for one that no library here supports."""
     import torch
 
     if found is None or found.type != "cuda":
@@ -69,11 +58,7 @@ def device_of(found: Any) -> Device | None:
 
 
 class DeviceReader(ABC):
-    """Reads one device.
-
-    Args:
-        library: the vendor's library, initialised.
-        device: the device.
+    """Reads one device with its vendor's initialised library.
 
     Raises:
         LookupError: the library does not know the device.
@@ -86,7 +71,6 @@ class DeviceReader(ABC):
         self._handle = self._find(device)
 
     def read(self) -> Mapping[str, float]:
-        """Reads each of `MEASURES` that is available now."""
         found = {}
         for name, ask in self._asked().items():
             # One by one, because a virtual or partitioned device answers only some of them.

@@ -33,14 +33,7 @@ class _Thread(NamedTuple):
 
 
 class Use(NamedTuple):
-    """What all processes together have used until now, and hold.
-
-    Args:
-        cpu_ns: processor time, including that of ended processes.
-        resident_bytes: RAM of living processes; shared memory counts in each.
-        read_bytes: read from disks.
-        written_bytes: written to disks.
-    """
+    """What all processes, even ended ones, have used so far, and the RAM of living ones, shared memory in each."""
 
     cpu_ns: int
     resident_bytes: int
@@ -49,11 +42,7 @@ class Use(NamedTuple):
 
 
 class ProcessTree:
-    """The process that creates it and its descendants, measured from now on.
-
-    Args:
-        proc: the path of /proc.
-    """
+    """The process that creates it and its descendants, measured from now on."""
 
     def __init__(self, proc: Path = _PROC) -> None:
         self._proc = proc
@@ -91,10 +80,7 @@ class ProcessTree:
         }
 
     def use(self) -> Use | None:
-        """The total usage until now; None if the system does not provide it.
-
-        Usage of a process before it was first seen is left out, because it belongs to another time.
-        """
+        """The total usage until now, without usage of a process before it was first seen; None if unknown."""
         if self._looks % _LOOKS_FOR_CHILDREN == 0:
             known, self._living = self._living, list(self._below())
             before, after = self._use_of(known), self._use_of(self._living)
@@ -171,11 +157,7 @@ class ProcessTree:
         return sums
 
     def _threads(self) -> dict[str, _Thread]:
-        """The living threads by number. Source for waiting times: sched-stats.rst of Linux.
-
-        A thread has the name that Python gave it, because for the system many have the name of the thread that started
-        them.
-        """
+        """The living threads by number, with the names that Python gave them. Source: sched-stats.rst of Linux."""
         given = {str(one.native_id): one.name for one in threading.enumerate()}
         found = {}
         with suppress(OSError):

@@ -54,10 +54,7 @@ class HardwareSampler:
         self._ending.set()
 
     def figures(self) -> dict[str, Any] | None:
-        """As `ProcessTree.figures`, with `over_time`: `columns` and at most a thousand `rows` at even distances.
-
-        Times are ns since its creation. Its maximum memory covers all samples.
-        """
+        """As `ProcessTree.figures`, with `over_time`: `columns` and at most a thousand even `rows`, times in ns."""
         found = self._tree.figures()
         if found is None:
             return None

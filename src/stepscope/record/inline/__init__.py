@@ -50,9 +50,7 @@ def start(
     out: str | Path = "stepscope-out",
     phases: bool = True,
 ) -> None:
-    """Starts inline recording in this process.
-
-    Never raises: an unusable plan is one warning, and the job runs without recording.
+    """Starts inline recording in this process; never raises.
 
     Args:
         plan: the events to measure one at a time: a file, a dict or a `Plan`; `"auto"` for what the job is found to
@@ -238,8 +236,6 @@ class _Iterate(Generic[T]):
 
 
 class _Iteration:
-    """One iteration as a context."""
-
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._inside = False

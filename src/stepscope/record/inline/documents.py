@@ -40,21 +40,13 @@ _OF_MEMORY = 3
 
 
 def file_name(process: Process, kind: str, *, by_pid: bool = False) -> str:
-    """`<host>.<rank>.<kind>.json`: a different file for each process of a job.
-
-    Args:
-        by_pid: add the process number. It is always added if launchers disagree, because then two may have the same
-            rank.
-    """
+    """`<host>.<rank>.<kind>.json`, with the process number where asked for or launchers disagree about the rank."""
     host = f"{process.host}.pid{process.pid}" if by_pid or process.disagreement else process.host
     return f"{host}.{process.rank}.{kind}.json"
 
 
 def _script() -> str:
-    """The script as it was named, or `-m MODULE`, as on a command line that runs it again.
-
-    `ARGS` replaces its arguments, which may be private.
-    """
+    """The script as it was named, or `-m MODULE`; `ARGS` replaces its arguments, which may be private."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     named = sys.argv[0] if sys.argv else ""
     if spec is not None:
@@ -191,14 +183,10 @@ def phases_document(
     """Every step's phases, as `<host>.<rank>.phases.json` holds them.
 
     Args:
-        phases: the measurements.
-        process: the process that measured them.
-        started_epoch_ns: Unix time of the recording's start (ns).
-        communication: from `communication.ddp_timing`; None if it was not measured.
-        copied: copied to the device in all timed steps; None if copies were not observed.
-        stacks: of the training thread, from `StackSampler.document`.
-        settings: of the job, from `record.settings`.
-        samples: with all kept steps; a file written while the job runs has some of them.
+        communication: from `communication.ddp_timing`.
+        copied: copied to the device in all timed steps.
+        stacks: from `StackSampler.document`.
+        samples: with all recorded steps; a file written while the job runs has some of them.
         ended: why the recording was closed; None if it is not closed.
     """
     history = phases.history
@@ -272,13 +260,7 @@ def phases_document(
 
 
 def host_document(figures: Mapping[str, Any], process: Process, started_epoch_ns: int) -> dict[str, Any]:
-    """The host usage of a sampled script's processes, as `<host>.<rank>.host.json` holds it.
-
-    Args:
-        figures: from `HardwareSampler.figures`.
-        process: the process that measured them.
-        started_epoch_ns: Unix time of the start of measuring (ns).
-    """
+    """The figures of `HardwareSampler` for a sampled script, as `<host>.<rank>.host.json` holds them."""
     return {
         "format": "stepscope.host",
         "version": HOST_VERSION,

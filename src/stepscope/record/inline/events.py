@@ -40,12 +40,8 @@ class Measured:
     """What a recorder has measured until now; later measurements do not change it.
 
     Args:
-        plan: the plan.
-        events: the planned events that the job runs, in order.
-        not_measured: planned events that the job does not run.
         model_changes: iterations from which on another model was measured.
         iterations: iterations that count for the overhead.
-        iterations_run: all started iterations.
         bookkeeping_ns: host time between iterations, summed.
         in_graph: whether something was measured inside a captured graph.
         armed_every: the most expensive event was measured in one of this many iterations.

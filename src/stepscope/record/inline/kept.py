@@ -24,8 +24,7 @@ Iteration = tuple[int, bool, int, int, int]
 
 @dataclass(slots=True)
 class Sums:
-    """The number of times, and sums of them, of their squares and of their weights, as integers, so almost nothing is
-    lost."""
+    """The number of times, and sums of them, of their squares and of their weights, as exact integers."""
 
     n: int = 0
     weight: int = 0
@@ -34,13 +33,7 @@ class Sums:
     squares: int = 0
 
     def add(self, weight: int, together_ns: int, times: int = 1) -> None:
-        """Adds a time that stands for several, each as long as their mean.
-
-        Args:
-            weight: the number of times it stands for.
-            together_ns: their sum.
-            times: -1 removes one again.
-        """
+        """Adds a time that represents `weight` times with this sum; `times=-1` removes it again."""
         self.n += times
         self.weight += times * weight
         self.weights_squared += times * weight * weight
@@ -48,11 +41,7 @@ class Sums:
         self.squares += times * (together_ns * together_ns // weight)
 
     def statistics(self, kept: Sequence[tuple[int, int, int]]) -> Statistics | None:
-        """Statistics of all, as from `describe_blocks`; median and percentiles are those of the kept ones.
-
-        Args:
-            kept: the time (ns) of each, how many it stands for, and their summed time (ns).
-        """
+        """Statistics of all, as from `describe_blocks`; percentiles are those of stored times, weights and sums."""
         found = describe_blocks(*zip(*kept, strict=True)) if kept else None
         if found is None or self.n <= found.n:
             return found
@@ -62,24 +51,20 @@ class Sums:
 
 
 class Samples(History):
-    """The measurements of an event: rows of iteration, duration, offset (ns) and the number of iterations it stands
-    for."""
+    """The measurements of an event: rows of iteration, duration, offset (ns) and weight."""
 
     def __init__(self) -> None:
         super().__init__(4, MOST_SAMPLES)
         self.sums = Sums()
 
-    def measured(self, iteration: int, duration_ns: int, offset_ns: int, weight: int) -> None:
-        """Adds a measurement."""
-        self.add((iteration, duration_ns, offset_ns, weight), weight=weight)
-        self.sums.add(weight, duration_ns * weight)
+    def measured(self, iteration: int, duration_ns: int, offset_ns: int, stands_for: int) -> None:
+        self.add((iteration, duration_ns, offset_ns, stands_for), weight=stands_for)
+        self.sums.add(stands_for, duration_ns * stands_for)
 
     def statistics(self) -> Statistics | None:
-        """Statistics of the durations."""
         return self.sums.statistics([(row[1], row[3], row[1] * row[3]) for row in self.rows])
 
     def copy(self) -> Samples:
-        """A copy of the present state."""
         copied = Samples()
         own = {"rows": self.rows.copy(), "beside": [], "totals": self.totals.copy()}
         vars(copied).update(vars(self), **own, sums=replace(self.sums))
@@ -119,7 +104,6 @@ class Iterations:
         return copied
 
     def statistics(self, *, armed: bool) -> Statistics | None:
-        """Statistics of iterations with an event, or of those without."""
         kept = [row[2:] for row in self.rows if row[1] == armed]
         return (self.armed if armed else self.unarmed).statistics(kept)
 

@@ -24,13 +24,9 @@ _MOST_WAITING = 64
 
 
 class OwnPlan:
-    """Watches iterations, with one call of `start_iteration` and `end_iteration` each, until `weights` are known.
+    """Watches iterations until `weights` are known.
 
     Args:
-        model: the outermost module, or None if unknown.
-        optimizers: those whose `zero_grad` counts.
-        copies: observes host-to-device copies, if there is a device.
-        guard: keeps our exceptions out of the job.
         shared: makes it the plan of all ranks; None without other ranks.
     """
 
@@ -52,17 +48,14 @@ class OwnPlan:
 
     @property
     def watch(self) -> ObservingWatch | None:
-        """The watch of the running iteration, if there is one."""
         return self._surveyor.watch
 
     def start_iteration(self) -> None:
-        """Starts an iteration."""
         done = len(self._surveyor.rounds)
         if done < len(_KINDS):
             self._surveyor.start_iteration(_KINDS[done])
 
     def end_iteration(self) -> None:
-        """Ends an iteration."""
         surveyor = self._surveyor
         surveyor.end_iteration()
         if len(surveyor.rounds) < len(_KINDS):
@@ -83,5 +76,4 @@ class OwnPlan:
         self._surveyor.abandon()
 
     def remove(self) -> None:
-        """Removes everything from the job, and releases the model."""
         self._surveyor.remove()

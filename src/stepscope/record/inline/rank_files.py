@@ -26,8 +26,6 @@ class RankFiles:
     """Writes the measurements of one process.
 
     Args:
-        out: directory of the files.
-        guard: handles errors in the background.
         phases: whether the phases are written, too: they then state how the job ended, and cover all steps.
     """
 
@@ -78,25 +76,14 @@ class RankFiles:
         self._keep(process, "prof", summary, "the inline profile")
 
     def ask_ddp(self, model: Any) -> None:
-        """Asks a DDP model for its timings while it exists: a script's `main` returns, and its model is deleted, before
-        the recording ends.
-        """
+        """Asks a DDP model for its timings while it exists: it may be gone before the recording ends."""
         if model is not None:
             self._ddp = ddp_timing(model) or self._ddp
 
     def phases_document(
         self, phases: Phases, model: Any, copied: Copied | None, stacks: dict[str, Any] | None, *, samples: bool
     ) -> dict[str, Any]:
-        """Makes the document of `write_phases`; call it while no step runs.
-
-        Args:
-            phases: the measurements.
-            model: the outermost module, for DDP's own timings; None if it is unknown or gone: then the timings are
-                those from when it was last asked.
-            copied: copied to the device; None if copies were not observed.
-            stacks: from `StackSampler.document`.
-            samples: with all kept steps, not only some.
-        """
+        """Makes the document of `write_phases`, while no step runs; without a model, DDP's timings are the last."""
         self.ask_ddp(model)
         return phases_document(
             phases,

@@ -57,9 +57,7 @@ class Recorder:
     """Runs a plan's schedule over a job's iterations.
 
     Args:
-        plan: the plan.
-        guard: keeps our exceptions out of the job.
-        model: the outermost module; may be set later, during the warm-up, through `model`.
+        model: the outermost module; may be set later, during the warm-up.
         optimizers: those whose `zero_grad` counts.
         copies: observes host-to-device copies, if there is a device.
         shared: makes all ranks measure by one plan where each makes its own.
@@ -142,7 +140,6 @@ class Recorder:
         return self.schedule.turn.role == "done"
 
     def measured(self) -> Measured:
-        """The results so far."""
         return Measured(
             plan=self.plan,
             events=[replace(event, samples=event.samples.copy()) for event in self.events],
@@ -163,12 +160,7 @@ class Recorder:
         return len(self._ring) > 0
 
     def start_iteration(self, now_ns: int, *, first_of_epoch: bool = False) -> None:
-        """Starts an iteration.
-
-        Args:
-            now_ns: the time of the host's clock.
-            first_of_epoch: whether it is the first of an epoch, whose loader starts up: it runs undisturbed and does not count.
-        """
+        """Starts an iteration; the first of an epoch runs undisturbed and does not count."""
         self.iteration += 1
         self._began_ns = now_ns
         self.untimed.resume(now_ns)
@@ -193,16 +185,10 @@ class Recorder:
             self._own_ns = time.perf_counter_ns() - now_ns
 
     def exclude_current(self) -> None:
-        """Excludes the running iteration: an epoch started or a validation ran in it."""
         self._excluded = True
 
     def end_iteration(self, now_ns: int, values: Mapping[str, float] = MappingProxyType({})) -> bool:
-        """Ends the iteration; returns whether everything is now measured.
-
-        Args:
-            now_ns: the time of the host's clock.
-            values: the iteration's numbers by name.
-        """
+        """Ends the iteration; returns whether everything is now measured."""
         if self._began_ns is None:  # the last of those that ran without a call
             self.untimed.skipped(1)
             self.untimed.resume(now_ns)
@@ -257,19 +243,14 @@ class Recorder:
         return {self._budgets[event], self._budgets[None if self.schedule.in_rounds else event]}
 
     def _every(self, event: int | None) -> int:
-        """The k of an event; that of all while little is known of it. Its first turn ignores it, for the sake of short
-        runs."""
+        """The k of an event; that of all while little is known of it, but not in its first turn."""
         own = self._budgets[event]
         if own.judged or not self.schedule.in_rounds or self.schedule.first_round:
             return own.every
         return max(own.every, self._budgets[None].every)
 
     def abandon(self, *, began: bool = True) -> None:
-        """Drops a broken-off iteration; its turn is repeated.
-
-        Args:
-            began: False if there was no iteration, only the end of a loader.
-        """
+        """Drops a broken-off iteration; its turn is repeated."""
         if not began:
             self.iteration -= 1
         watch = self.watch
@@ -300,7 +281,6 @@ class Recorder:
         self._began_ns = None
 
     def remove(self) -> None:
-        """Removes everything from the job, and releases the model."""
         self._began_ns = None
         self._disarm()
         if self._own is not None:
@@ -429,9 +409,7 @@ class Recorder:
         return [armed[event.observed.label] for event in self.events]
 
     def follow(self, model: Any, optimizers: Iterable[Any]) -> None:
-        """Replaces the measured model, for instance with that of the next fold: its modules at the same paths are
-        measured from now on. Called between iterations.
-        """
+        """Replaces the measured model by that of the next fold, whose modules at the same paths are then measured."""
         self._disarm()
         self.model, self.optimizers = model, list(optimizers) or self.optimizers
         if self._own is not None:

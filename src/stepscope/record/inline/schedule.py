@@ -145,12 +145,7 @@ class Schedule:
         self._survey = False
 
     def observed(self, events: int, order: Sequence[int] | None = None) -> None:
-        """Sets what the observed iteration ran, before `advance` leaves it.
-
-        Args:
-            events: the number of events.
-            order: their numbers by turn; None for the order in which they run.
-        """
+        """Sets what the observed iteration ran, before `advance` leaves it; `order` has the events' numbers by turn."""
         self._order = range(min(events, 1) if self._one_shot else events)
         if order is not None:
             self._order = order
@@ -159,7 +154,6 @@ class Schedule:
             self._next_round()
 
     def finish(self) -> None:
-        """Stops measuring."""
         self._order = ()
         self.turn = _DONE
 

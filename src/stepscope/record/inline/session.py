@@ -46,10 +46,8 @@ class Session(Recording):
 
     Args:
         plan: the events to measure one at a time; None for phases only.
-        model: the outermost module; None to find it in the first iteration.
-        optimizer: the optimizer, or several; None to find them in the first iteration.
+        model, optimizer: None to find them in the first iterations.
         roots: the modules whose calls are the forward, if the model itself is not called.
-        out: directory of the files.
         phases: whether every step's phases are measured.
     """
 
@@ -106,7 +104,6 @@ class Session(Recording):
 
     @property
     def written(self) -> list[Path]:
-        """The files written so far."""
         return self._files.written
 
     @property

@@ -30,11 +30,7 @@ Weights = dict[str, int]
 
 
 class SharedPlan:
-    """The shared plan, for a rank that has made its own.
-
-    Args:
-        files: the rank's files.
-    """
+    """The shared plan, for a rank that has made its own."""
 
     def __init__(self, files: RankFiles) -> None:
         self._files = files

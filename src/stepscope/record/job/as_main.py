@@ -65,10 +65,7 @@ class MainProgram:
 
 
 def _named(name: str) -> str | None:
-    """Names the process for the system and new threads, and returns its previous name.
-
-    None if the system has no names. Otherwise every thread of the program would have our name.
-    """
+    """Names the process for the system and its threads; returns its previous name, None if the system has none."""
     with suppress(OSError):
         before = _NAME.read_text().rstrip("\n")
         _NAME.write_text(name)

@@ -78,7 +78,6 @@ class AtEnd:
             _TERMINATION.add(self)
 
     def cancel(self) -> None:
-        """Cancels the calls."""
         if self.stop is not None:
             atexit.unregister(self.stop)
         if self._finalizer is not None:
@@ -104,14 +103,12 @@ class _Socket:
 
     @property
     def is_ours(self) -> bool:
-        """Whether its descriptor still belongs to it."""
         try:
             return os.path.samestat(os.fstat(self.socket.fileno()), self._status)
         except OSError:
             return False
 
     def close(self) -> None:
-        """Closes it, or leaves its descriptor to the job."""
         if self.is_ours:
             self.socket.close()
         else:

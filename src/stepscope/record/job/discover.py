@@ -22,12 +22,9 @@ _COMPILE_WARNING = "Using `torch.compile"
 
 
 class Discovery:
-    """Observes all modules and optimizers of the process until `remove`.
+    """Observes all modules, unless `modules` is False, and optimizers of the process until `remove`.
 
     Afterwards `roots` are the outermost modules in the order of their first call, and `optimizers` those that stepped.
-
-    Args:
-        modules: whether to look for modules; optimizers are always found.
     """
 
     def __init__(self, *, modules: bool = True) -> None:
@@ -49,7 +46,6 @@ class Discovery:
         return max(self.roots, key=lambda root: sum(one.numel() for one in root.parameters()))
 
     def install(self, guard: Guard) -> None:
-        """Starts observing."""
         from torch.nn.modules import module
 
         self._depth = 0
@@ -71,7 +67,6 @@ class Discovery:
         ]
 
     def remove(self) -> None:
-        """Stops observing."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -100,7 +95,6 @@ class Discovery:
 
 
 def _has_parameters(root: Any) -> bool:
-    """Whether a module has parameters; a loss has none."""
     return next(root.parameters(), None) is not None
 
 
@@ -124,12 +118,10 @@ def _is_graph(module: Any) -> bool:
 
 
 def _trained(optimizers: list[Any], *, compiled_only: bool) -> list[Any]:
-    """Finds the outermost trained modules without observing calls.
+    """Finds the outermost modules that these optimizers train, without observing calls.
 
     Args:
-        optimizers: those that train them.
-        compiled_only: only modules that `module.compile()` compiled as a whole. Their calls run no hooks of ours, so
-            observing does not find them.
+        compiled_only: only modules that `module.compile()` compiled completely: their calls run no hooks of ours.
     """
     from torch.nn import Module
 

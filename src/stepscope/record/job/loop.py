@@ -35,13 +35,7 @@ UNHEARD = 16
 
 
 class _Step:
-    """A function as a method of an optimizer, without keeping the optimizer alive: its state may be twice as large as
-    its model, and would be freed late.
-
-    Args:
-        function: gets the optimizer as first argument.
-        original: the method that it replaces.
-    """
+    """A function as a method of an optimizer, without keeping the optimizer and its state alive."""
 
     def __init__(self, function: Any, original: Any) -> None:
         functools.update_wrapper(self, function)
@@ -67,11 +61,9 @@ class _Step:
 
 
 class LoopFinder:
-    """Drives a recording by the iterations of the process.
+    """Drives a recording by the iterations of the process, while the recording has no `driver`.
 
     Args:
-        recording: the recording. While its `driver` says that the script drives it itself (by `inline.iterate`), this
-            makes no calls.
         steps: whether to observe optimizers' steps; otherwise only batches.
     """
 
@@ -93,7 +85,6 @@ class LoopFinder:
         self._batches: Patch | None = None
 
     def install(self) -> None:
-        """Starts to observe optimizers and DataLoaders."""
         if self._steps:
             self._heard = OptimizerSteps(self._guard.wrap(self._adopt))
             self._heard.install()
@@ -109,7 +100,6 @@ class LoopFinder:
         self._batches.install()
 
     def remove(self) -> None:
-        """Stops observing."""
         if self._heard is not None:
             self._heard.remove()
         if self._batches is not None:
@@ -169,7 +159,6 @@ class LoopFinder:
         return step if owner is None else _Step(step, original)
 
     def _ended(self) -> None:
-        """Ends an iteration."""
         recording = self._followed()
         if recording.to_skip and recording.driver is None and not self._missed:
             self._started_over_before, self._starts_over = self._starts_over, False

@@ -18,12 +18,11 @@ _LESS_OFTEN = 4
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
-    """What is known when an iteration starts. Do not keep it, because the job may free the model.
+    """What is known when an iteration starts. Do not store it, because the job may free the model.
 
     Args:
         model: the outermost module; None if no module was called.
         roots: the modules whose calls are the forward; None if only optimizers were searched.
-        optimizers: the optimizers found.
         takes_over: whether it replaces another model.
     """
 
@@ -40,10 +39,7 @@ class TrainedModel:
     found in the second.
 
     Args:
-        guard: handles errors in the hooks.
-        model: the outermost module; None to find it.
         roots: the modules whose calls are the forward, if the model itself is not called.
-        optimizers: whether to look for optimizers.
     """
 
     def __init__(self, guard: Guard, model: Any, roots: Sequence[Any] | None, *, optimizers: bool) -> None:
@@ -71,11 +67,7 @@ class TrainedModel:
         return self._looks_again or self._discovery is not None
 
     def start_iteration(self, iterations: int) -> FoundModel | None:
-        """Starts an iteration; returns what has become known, or None.
-
-        Args:
-            iterations: the number of earlier iterations.
-        """
+        """Starts an iteration after so many; returns what has become known, or None."""
         if iterations == 1:
             if self._discovery is not None:
                 self._discovery.install(self._guard)
@@ -90,12 +82,7 @@ class TrainedModel:
         return None
 
     def end_iteration(self, iterations: int, occurrences: Callable[[str], int]) -> None:
-        """Ends an iteration; looks for the model in the next one if its forward does not run.
-
-        Args:
-            iterations: the number of iterations so far.
-            occurrences: returns how often a phase has run in all of them.
-        """
+        """Ends an iteration; looks for the model in the next one if its forward does not run."""
         if self._missing is None:
             return
         if self._knew_one and self._model() is None:
@@ -109,7 +96,6 @@ class TrainedModel:
         self._looks_again = self._missing is not None
 
     def close(self) -> None:
-        """Stops looking."""
         self._given = None
         if self._discovery is not None:
             self._discovery.remove()
@@ -144,12 +130,7 @@ class MissingForward:
         self._backwards = 0
 
     def look_again(self, forwards: int, backwards: int) -> bool:
-        """Whether to look for the model in the next step.
-
-        Args:
-            forwards: the number of forwards in all steps.
-            backwards: the number of backwards in all steps.
-        """
+        """Whether to look for the model in the next step, after so many forwards and backwards."""
         if forwards != self._forwards or not forwards:
             self._missed = 0
             self._patience = _PATIENCE_LOOKS
@@ -167,10 +148,6 @@ class ModelSearch:
     """The model whose modules a trace names: given, or found in one step before recording.
 
     `roots` are the modules that the job itself calls, models and losses.
-
-    Args:
-        model: the outermost module; None to look for it.
-        guard: handles errors in the hooks.
     """
 
     def __init__(self, model: Any, guard: Guard) -> None:
@@ -181,19 +158,13 @@ class ModelSearch:
         self._discovery: Discovery | None = None
 
     def start(self) -> None:
-        """Starts the first step."""
         if self.model is None:
             put_hooks_in()
 
     def step_begins(self, index: int, *, first_recorded: int) -> None:
-        """Starts a step: searches in it if it is the one for that, or takes the result.
+        """Starts a step: searches in it if it is the second and not recorded yet, or takes the result.
 
-        That is the second step if it is not recorded yet: code is compiled in the first, and would be compiled again
-            without our hooks.
-
-        Args:
-            index: the step.
-            first_recorded: the first recorded step.
+        Code is compiled in the first step, and would be compiled again without our hooks.
         """
         if self.model is None and not self._looked and index >= min(1, first_recorded - 1):
             self._looked = True
@@ -205,7 +176,6 @@ class ModelSearch:
             self._discovery = None
 
     def close(self) -> None:
-        """Releases the model, and stops looking."""
         self.model = None
         self.roots = []
         if self._discovery is not None:

@@ -52,14 +52,9 @@ class OnDemand(EveryStep):
     Never raises into the job. A request from before the job started is ignored, because it was meant for another job.
 
     Args:
-        directory: the directory that the ranks watch; created if absent.
-        out: directory of the traces; None for the watched one.
         name: name of the traces, followed by the first step's number; by default the script's.
-        model: the outermost module, for module paths; None finds it in the step before.
-        start_step: number of the first step, for a resumed run.
         on_signal: whether SIGUSR2, sent to any rank, requests the default number of steps on all ranks, unless the job
             handles that signal itself.
-        poll_seconds: how often the directory is read.
     """
 
     def __init__(
@@ -106,7 +101,6 @@ class OnDemand(EveryStep):
 
     @property
     def disturbs(self) -> bool:
-        """Whether a tracer slows steps down now."""
         return any(one is not None and one.disturbs for one in (self._tracer, self._finished))
 
     @property

@@ -41,12 +41,9 @@ class Request:
     """A request to a job.
 
     Args:
-        id: distinguishes requests.
-        steps: the number of recorded steps.
         at_step: the first recorded step; None until the ranks have answered.
         ranks: the ranks that record, as in `base.chosen_ranks`; None for all.
-        memory: whether allocations are recorded.
-        stack: whether call stacks are recorded.
+        memory, stack: whether allocations and call stacks are recorded.
 
     Raises:
         ValueError: a field has an invalid value.
@@ -77,14 +74,10 @@ class Answer:
     """A rank's answer to a request.
 
     Args:
-        id: id of the request.
-        rank, world_size, host, pid: the process that answers.
         step: its step when it wrote this.
         step_seconds: the median duration of its recent steps.
         state: `here`, `armed`, `recording`, or one of `FINAL`.
         why: the reason, in words, if the result is not what was requested.
-        files: the files it has written.
-        local_rank, node, disagreement: of the process, as in `base.ranks`; None if unknown.
 
     Raises:
         ValueError: a field has an invalid value.
@@ -118,7 +111,7 @@ class Answer:
 
 
 def new_request(**wanted: Any) -> Request:
-    """Makes a request with a new id; `wanted` are the fields of `Request`.
+    """Makes a request with a new id from the fields of `Request`.
 
     Raises:
         ValueError: a field has an invalid value.

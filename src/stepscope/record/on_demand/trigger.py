@@ -37,16 +37,12 @@ ERRORS = {
 
 
 def agree(directory: Path, request: Request, *, lead_seconds: float = 3.0, timeout_seconds: float = 60.0) -> Request:
-    """Calls the ranks, and orders a step that none of them has reached.
+    """Calls the ranks, and orders a step that none of them has reached; returns the request with its step.
 
     Args:
-        directory: the directory that the job watches.
-        request: the request; its step, if it has one, is used if it is far enough ahead.
+        request: its step, if it has one, is used if it is far enough ahead.
         lead_seconds: the time that the order may take to reach the slowest rank.
         timeout_seconds: the time for ranks to answer.
-
-    Returns:
-        The request with its step.
 
     Raises:
         StepScopeError: ranks did not answer, are recording for another request, are not among those that should record,
@@ -96,9 +92,7 @@ def agree(directory: Path, request: Request, *, lead_seconds: float = 3.0, timeo
 
 
 def wait_until_done(directory: Path, request: Request, *, timeout_seconds: float) -> list[Answer]:
-    """Returns the ranks' final answers to an order, as far as they have arrived in time.
-
-    A rank whose process has gone from this host counts as ended.
+    """Returns the ranks' final answers to an order, as far as they arrive; a process that is gone has ended.
 
     Raises:
         StepScopeError: another request replaced this one before it was recorded.
@@ -116,7 +110,6 @@ def wait_until_done(directory: Path, request: Request, *, timeout_seconds: float
 
 
 def _process(answer: Answer) -> Process:
-    """The process that answered."""
     return Process(
         answer.rank,
         answer.local_rank,

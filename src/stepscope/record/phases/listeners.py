@@ -16,12 +16,7 @@ from stepscope.record.trouble import Guard
 
 
 class PhaseListeners:
-    """Observes a job's phases.
-
-    Args:
-        phases: times the phases; None to observe only copies.
-        guard: keeps our exceptions out of the job.
-    """
+    """Observes a job's phases, or only copies if there are none to time."""
 
     def __init__(self, phases: Phases | None, guard: Guard) -> None:
         self.copies: Copies | None = None
@@ -35,12 +30,10 @@ class PhaseListeners:
         self._others: list[Target] = []
 
     def install(self, model: Any, roots: list[Any]) -> None:
-        """Starts observing.
+        """Starts observing on the device of a model.
 
         Args:
-            model: the outermost module, whose device is used; None if unknown.
-            roots: the modules whose calls are the forward. Another call replaces the first ones and changes nothing
-                else.
+            roots: the modules whose calls are the forward. Another call replaces them and changes nothing else.
         """
         self.resume()
         if not self._installed:
@@ -61,14 +54,12 @@ class PhaseListeners:
             target.remove()
 
     def resume(self) -> None:
-        """Restores them if they were removed."""
         if self._resting and self._phases is not None:
             self._resting = False
             for target in (*self._forwards, *self._others):
                 target.install(self._phases, self._guard)
 
     def remove(self) -> None:
-        """Removes everything from the job."""
         self.rest()
         self._forwards, self._others = [], []
         if self.copies is not None:

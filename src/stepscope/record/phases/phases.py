@@ -61,11 +61,7 @@ _MOST_HELD = 64
 
 
 class Phases:
-    """Times the phases of one process. It is a `Watch`: targets call it when something starts and ends.
-
-    Args:
-        now: the host's clock (ns); tests replace it.
-    """
+    """Times the phases of one process. It is a `Watch`: targets call it when something starts and ends."""
 
     def __init__(self, now: Callable[[], int] = time.perf_counter_ns) -> None:
         self.history = History(len(COLUMNS), adds_up=(_STANDS_FOR, STANDS_FOR_NS))
@@ -137,13 +133,7 @@ class Phases:
         return first_of_epoch or self.budget.due(number)
 
     def start_step(self, now_ns: int, *, first_of_epoch: bool = False, number: int | None = None) -> None:
-        """Starts a step.
-
-        Args:
-            now_ns: the time.
-            first_of_epoch: whether it is the first of an epoch, which does not count.
-            number: its number in the job.
-        """
+        """Starts a step; `number` is its number in the job. The first of an epoch does not count."""
         number = self.steps + 1 if number is None else number
         self.resting = not self.times(number, first_of_epoch=first_of_epoch)
         self._excluded = first_of_epoch
@@ -186,8 +176,7 @@ class Phases:
         self._disturbed = True
 
     def end_step(self, now_ns: int | None, values: Mapping[str, float] = MappingProxyType({})) -> None:
-        """Ends the step; `values` are its numbers by name. The time is None if neither it nor the steps after it were
-        timed."""
+        """Ends the step; `values` are its numbers by name, the time None if it and the following steps are untimed."""
         if self.resting:
             self.resting = False
             self.steps += 1
@@ -250,7 +239,6 @@ class Phases:
             self._counted_ns = None
 
     def abandon(self) -> None:
-        """Drops a step that broke off."""
         self.resting = False
         self._began_ns = None
         self.untimed.resume(None)
@@ -357,10 +345,7 @@ class Phases:
             self._read_memory()
 
     def _memory_is_due(self, *, counted: bool) -> bool:
-        """Whether memory is read at this step: if possible, at a kept step.
-
-        Late in a long run few steps are kept; the peak is also read between them, in case the job resets it.
-        """
+        """Whether memory is read at this step: at a recorded one or between two, in case the job resets it."""
         since = self.steps - self._memory_step
         every = self.memory_every
         if counted and self.history.keeps_next:

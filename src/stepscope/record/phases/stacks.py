@@ -39,11 +39,7 @@ Place = tuple[CodeType, int]
 
 
 class StackSampler:
-    """Samples the thread that creates it, in steps, until it is stopped.
-
-    Args:
-        phases: the phases of the steps.
-    """
+    """Samples the thread that creates it, in steps, until it is stopped."""
 
     def __init__(self, phases: Phases) -> None:
         self._phases = phases
@@ -60,7 +56,6 @@ class StackSampler:
         self._thread = threading.Thread(target=self._run, name="stepscope-stacks", daemon=True)
 
     def start(self) -> None:
-        """Starts sampling."""
         self._began = time.monotonic()
         self._running.acquire()
         with suppress(RuntimeError):  # no more threads can be started: there are no samples

@@ -24,18 +24,11 @@ _COMMENTS_AT = 48
 def measurable(
     step: Callable[[], object], model: Any, optimizers: Sequence[Any] = (), *, operators: bool = False
 ) -> list[Listed]:
-    """Runs one training step and returns what a plan could name, in the order it runs.
-
-    Times are rough, because everything is watched at once.
+    """Runs one training step and returns what a plan could name, in the order it runs, with rough times.
 
     Args:
-        step: one training step: forward, backward, optimizer.
-        model: the outermost module.
         optimizers: those whose `zero_grad` counts.
         operators: whether to run a second step for the operators inside every module.
-
-    Raises:
-        Exception: raised by the step.
     """
     guard = Guard("the survey")
     surveyor = Surveyor(model, optimizers, guard)

@@ -24,8 +24,6 @@ class Listed:
     """A label that a plan can name.
 
     Args:
-        label: the label, with an occurrence if it is for that one only.
-        times: how often it runs in an iteration.
         time_ns: its time in an iteration, all occurrences together; None if not measured.
         own_ns: for a module, the part of the time outside of listed modules inside it.
         operators: the operators that run in it, but not in a listed module inside it.
@@ -41,7 +39,6 @@ class Listed:
 
     @property
     def events(self) -> int:
-        """The number of its events in a plan."""
         return 0 if self.note else self.times if self.times <= MOST_OCCURRENCES else 1
 
 
@@ -164,12 +161,7 @@ def _why_not(label: str, counts: list[int], *, is_region: bool) -> str:
 
 
 def _operators(rounds: list[Round], times: Mapping[str, int]) -> dict[str, list[Listed]]:
-    """The own operators of each module's forward and backward by label, in the order they run.
-
-    Args:
-        rounds: the watched iterations.
-        times: how often each module's forward and backward runs in an iteration.
-    """
+    """The operators of each module's forward and backward, without those of modules inside it, in order."""
     if not rounds:
         return {}
     owned = [_owned(one) for one in rounds]
@@ -201,10 +193,7 @@ def _operators(rounds: list[Round], times: Mapping[str, int]) -> dict[str, list[
 
 
 def _owned(one: Round) -> dict[tuple[str, int], Observed]:
-    """Assigns the operators' events to the innermost module that recorded them.
-
-    A call is recorded by every module around it, so that its events are nested.
-    """
+    """Assigns operators' events to the innermost module: a call is recorded, nested, by every module around it."""
     owned: dict[tuple[str, int], Observed] = {}
     call: list[Observed] = []
     for event in one.watch.ended():

@@ -29,10 +29,7 @@ Stage = Literal["untouched", "discover", "plain", "all", "forwards", "operators"
 
 
 class Enough(SystemExit):
-    """Ends the script after a survey: raised at the end of an iteration.
-
-    A `SystemExit` with code 0, because scripts and frameworks let that pass.
-    """
+    """Ends the script after a survey; exit code 0 passes through scripts and frameworks."""
 
 
 class Survey(Recording):
@@ -42,8 +39,6 @@ class Survey(Recording):
     and some between them are timed undisturbed.
 
     Args:
-        top: the number of modules to keep, by their own time.
-        iterations: the number of watched iterations of each kind (see `surveyor`).
         finished: called once when something has been found, before the script is ended.
         swallowed: called if the script does not end: it caught `Enough` and started iterations again and again.
     """
@@ -101,12 +96,10 @@ class Survey(Recording):
 
     @property
     def watched(self) -> int:
-        """The number of watched iterations of each kind."""
         return self._rounds("all")
 
     @property
     def watched_operators(self) -> int:
-        """The number of those with operators."""
         return self._rounds("operators")
 
     def _rounds(self, kind: Stage) -> int:
@@ -128,11 +121,6 @@ class Survey(Recording):
             self.start_iteration()
 
     def start_iteration(self, *, first_of_epoch: bool = False, number: int | None = None) -> int:  # noqa: ARG002 - it counts itself
-        """Starts an iteration, ending one that still runs.
-
-        Raises:
-            Enough: everything is known.
-        """
         if self._not_mine() or self._capturing():
             return self.iterations
         self.end_iteration()
@@ -149,11 +137,6 @@ class Survey(Recording):
         return self.iterations
 
     def end_iteration(self) -> None:
-        """Ends the iteration.
-
-        Raises:
-            Enough: everything is known.
-        """
         if self._not_mine():
             return
         if self.ended:
@@ -209,7 +192,6 @@ class Survey(Recording):
 
     @property
     def _watch(self) -> ObservingWatch | None:
-        """The watch of the running iteration, if there is one."""
         return None if self._surveyor is None else self._surveyor.watch
 
     def _begin_stage(self, stage: Stage) -> None:
@@ -253,7 +235,6 @@ class Survey(Recording):
             self._finished(self)
 
     def _take_out(self) -> list[Listed]:
-        """Ends all watching, and returns everything that ran."""
         if self._discovery is not None:
             self._discovery.remove()
         if self._surveyor is None:

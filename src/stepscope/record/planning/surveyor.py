@@ -94,7 +94,6 @@ class TimedWatch(ObservingWatch):
         return sorted(ended, key=lambda event: event.start_index)
 
     def reached(self) -> bool:
-        """Whether the clocks have reached every mark."""
         return all(clock.done(stop) for _, clock, _, stop in self._marks.values() if stop is not None)
 
     def time_ns(self, event: Observed) -> int | None:
@@ -121,9 +120,6 @@ class Surveyor:
     """Watches iterations of one job.
 
     Args:
-        model: the outermost module, or None if unknown.
-        optimizers: those whose `zero_grad` counts.
-        guard: keeps our exceptions out of the job.
         copies: an installed observer of host-to-device copies; None to install one if there is a device.
     """
 
@@ -140,12 +136,7 @@ class Surveyor:
         self._targets: list[Target] = []
 
     def start_iteration(self, kind: Kind, modules: Iterable[str] = ()) -> None:
-        """Starts watching one iteration.
-
-        Args:
-            kind: what to watch.
-            modules: paths of the modules whose operators are watched ("" for the model itself).
-        """
+        """Starts watching one iteration, for operators those inside these modules ("" is the model itself)."""
         self._kind = kind
         plan = _plan(kind, modules)
         # Not the finder's own method, which would keep the model alive.
@@ -158,14 +149,12 @@ class Surveyor:
             annotate.listen(self._open_region)
 
     def end_iteration(self, *, excluded: bool = False) -> None:
-        """Ends the iteration."""
         watch = self.watch
         self.abandon()
         if watch is not None and not self._guard.tripped:
             self.rounds.append(Round(self._kind, watch, excluded))
 
     def abandon(self) -> None:
-        """Drops a broken-off iteration."""
         self.watch = None
         annotate.stop_listening(self._open_region)
         for target in self._targets:
@@ -185,7 +174,6 @@ class Surveyor:
             time.sleep(0.001)
 
     def remove(self) -> None:
-        """Removes everything from the job, and releases the model."""
         self.abandon()
         if self._own_copies is not None:
             self._own_copies.detach()

@@ -62,9 +62,7 @@ class _Call:
 class Around:
     """Calls `wrapper(call, *args, **kwargs)` for every call of one module, outside its own hooks.
 
-    Args:
-        module: the module; it is not kept alive.
-        wrapper: must call `call(*args, **kwargs)` once, and return or raise what that does.
+    The wrapper must call `call(*args, **kwargs)` once, and return or raise what that does.
     """
 
     def __init__(self, module: Any, wrapper: Wrapper) -> None:
@@ -100,11 +98,7 @@ class Around:
 
 
 class AroundCalls(Target):
-    """Observes the calls of one module.
-
-    Args:
-        module: the module; it is not kept alive.
-    """
+    """Observes the calls of one module, without keeping it alive."""
 
     def __init__(self, module: Any) -> None:
         self._watch: Watch | None = None

@@ -49,12 +49,9 @@ class NodeHooks(Target):
 
 
 class ModuleBackward(NodeHooks):
-    """The backward of one module: from the gradient of its outputs to those of its inputs and parameters. Accumulation
-    into `.grad` is not included.
+    """The backward of one module: from the gradient of its outputs to those of its inputs and parameters.
 
-    Args:
-        module: the module.
-        label: the label reported to the watch.
+    Accumulation into `.grad` is not included.
     """
 
     def __init__(self, module: Any, label: str) -> None:
@@ -85,13 +82,7 @@ class ModuleBackward(NodeHooks):
 
 
 class NodeBackward(NodeHooks):
-    """Single autograd nodes of one module, such as `AddmmBackward0`.
-
-    Args:
-        module: the module.
-        prefix: `<module>.backward`; the watch gets `<prefix>.<node>`.
-        wanted: the node's name; None for every node.
-    """
+    """The autograd nodes of one module called `wanted`, such as `AddmmBackward0`, or all, as `<prefix>.<node>`."""
 
     def __init__(self, module: Any, prefix: str, wanted: str | None) -> None:
         super().__init__(module)

@@ -44,12 +44,10 @@ class Copies:
         ]
 
     def attach(self) -> None:
-        """Replaces `Tensor.to` and `Tensor.cuda`."""
         for patch in self._patches:
             patch.install()
 
     def detach(self) -> None:
-        """Restores them."""
         self.listeners = ()
         for patch in self._patches:
             patch.remove()
@@ -109,11 +107,7 @@ class Copies:
 
 
 class HostToDevice(Target):
-    """Observes the copies of a process.
-
-    Args:
-        copies: attached for the entire recording.
-    """
+    """Observes the copies of a process through `Copies` that are attached for the entire recording."""
 
     def __init__(self, copies: Copies) -> None:
         self._copies = copies

@@ -67,7 +67,6 @@ class Finder:
     """Makes targets for one job.
 
     Args:
-        model: the outermost module, or None if unknown.
         optimizers: those whose `zero_grad` counts.
         copies: observes host-to-device copies, if there is a device.
     """

@@ -34,11 +34,9 @@ class Nodes:
 
 
 def nodes_between(input_nodes: list[Any], outputs: list[Any], since: int = 0) -> Nodes:
-    """Finds the nodes of a module's forward.
+    """Finds the nodes of a module's forward from those of its inputs to its output tensors.
 
     Args:
-        input_nodes: the nodes of its input tensors.
-        outputs: its output tensors.
         since: autograd's number of its first node. Older nodes belong to tensors that it uses without getting them as
             inputs.
     """
@@ -79,20 +77,12 @@ def _accumulates(node: Any) -> bool:
 
 
 def node_name(node: Any) -> str:
-    """The name of an autograd node.
-
-    From its class, because a function of the job may have set a `name` on its node.
-    """
+    """The name of an autograd node, by its class, because a function of the job may have set a `name` on its node."""
     return str(type(node).name(node))
 
 
 class ForwardCapture(AroundCalls):
-    """Calls `made(nodes)` with the nodes of every call of a module.
-
-    Args:
-        module: the module.
-        made: called right after each forward, before any backward.
-    """
+    """Calls `made(nodes)` with the nodes of every call of a module, before any backward."""
 
     def __init__(self, module: Any, made: Callable[[Nodes], None]) -> None:
         super().__init__(module)

@@ -13,12 +13,7 @@ from stepscope.record.targets.around import AroundCalls
 
 
 class ModuleForward(AroundCalls):
-    """The calls of one module, including its hooks, which are part of its forward.
-
-    Args:
-        module: the module; it is not kept alive.
-        label: the label reported to the watch.
-    """
+    """The calls of one module, including its hooks, which are part of its forward."""
 
     def __init__(self, module: Any, label: str) -> None:
         super().__init__(module)

@@ -71,13 +71,7 @@ def _innermost(mode: Any) -> Any:
 
 
 class OperatorsInForward(AroundCalls):
-    """The operators of one module's forward.
-
-    Args:
-        module: the module.
-        prefix: `<module>.forward`; the watch gets `<prefix>.<operator>`.
-        wanted: the operator (`aten::addmm`); None for all.
-    """
+    """The operators of one module's forward called `wanted` (`aten::addmm`), or all, as `<prefix>.<operator>`."""
 
     def __init__(self, module: Any, prefix: str, wanted: str | None) -> None:
         super().__init__(module)
@@ -97,13 +91,7 @@ class OperatorsInForward(AroundCalls):
 
 
 class OperatorsInBackward(NodeHooks):
-    """The operators in the backward of one module.
-
-    Args:
-        module: the module.
-        prefix: `<module>.backward`; the watch gets `<prefix>.<operator>`.
-        wanted: the operator (`aten::mm`); None for all.
-    """
+    """The operators in the backward of one module called `wanted`, or all, as `<prefix>.<operator>`."""
 
     def __init__(self, module: Any, prefix: str, wanted: str | None) -> None:
         super().__init__(module)

@@ -38,9 +38,7 @@ _layers: dict[type, tuple[Any, Any]] = {}
 class OptimizerSteps:
     """Calls back before and after every optimizer's step, from `install` until `remove`.
 
-    Args:
-        before: called with the optimizer, its arguments and its keyword arguments; must not raise.
-        after: the same, after the step.
+    Both get the optimizer, its arguments and its keyword arguments, and must not raise.
     """
 
     def __init__(self, before: StepHook, after: StepHook | None = None) -> None:
@@ -50,7 +48,6 @@ class OptimizerSteps:
         self._patcher: Patch | None = None
 
     def install(self) -> None:
-        """Starts observing."""
         _listening.append(self)
         put_hooks_in()
         if _may_go_deaf():
@@ -58,7 +55,6 @@ class OptimizerSteps:
             self._compiler.install()
 
     def remove(self) -> None:
-        """Stops observing."""
         if self._compiler is not None:
             self._compiler.remove()
         if self._patcher is not None:

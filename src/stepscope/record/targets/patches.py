@@ -24,13 +24,7 @@ Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Patch:
-    """Replaces `owner.name` by `make(original)`.
-
-    Args:
-        owner: an object or module with a `__dict__`; it is not kept alive.
-        name: the attribute.
-        make: makes the replacement for the original.
-    """
+    """Replaces `owner.name` by `make(original)`; the owner has a `__dict__` and is not kept alive."""
 
     def __init__(self, owner: Any, name: str, make: Make) -> None:
         self._owner = _held(owner)
@@ -40,7 +34,6 @@ class Patch:
         self._replacement: Any = None
 
     def install(self) -> None:
-        """Installs the replacement."""
         owner = self._owner()
         if self._replacement is not None or owner is None:
             return
@@ -77,7 +70,6 @@ class Patches:
                 self._installed.append(patch)
 
     def remove(self) -> None:
-        """Restores the originals; may be called again."""
         while self._installed:
             self._installed.pop().remove()
 
@@ -112,7 +104,6 @@ class Calls(Target):
     it.
 
     Args:
-        label: the label reported to the watch.
         places: (owner, attribute) pairs; all of them count. Owners are not kept alive.
         finished: whether a call that returned this value has ended (an asynchronous one has not).
     """

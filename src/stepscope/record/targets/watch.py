@@ -54,7 +54,6 @@ class ObservingWatch:
     Args:
         plan: the plan whose events are kept. Other labels are only counted, so that the nearest ones can be suggested
             for a wrong label.
-        clock_of: returns the clock for a label.
         recaptures: whether the job asks when to capture its graph (see `Recorder.recapture`).
     """
 
@@ -115,7 +114,7 @@ class _Open:
 class ArmedWatch:
     """Marks the start and end of armed events, in one iteration after the other.
 
-    UntimedBlock `end` and the next `begin` it marks nothing, and what an earlier iteration left open stays open.
+    Between `end` and the next `start` it marks nothing, and what an earlier iteration left open stays open.
 
     Args:
         keys: key and clock of the event by (label, occurrence).
@@ -152,7 +151,6 @@ class ArmedWatch:
         return not self._counts
 
     def listens_to(self, label: str) -> bool:
-        """Whether any occurrence of this label is armed."""
         return label in self._counts
 
     def open(self, label: str) -> _Open | None:
@@ -192,10 +190,7 @@ class ArmedWatch:
             token.stop = token.clock.move(token.stop)
 
     def end(self, iteration: int) -> list[Pending]:
-        """Ends the iteration; returns its measurements for each clock.
-
-        Marks of events that have not ended are returned to their clocks.
-        """
+        """Ends the iteration; returns its measurements for each clock, without events that have not ended."""
         opened, origins = self._opened, self._origins
         self._counts, self._opened, self._origins = {}, [], []
         if self._capturing:

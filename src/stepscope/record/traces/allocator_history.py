@@ -17,22 +17,14 @@ _OPTIONS = {"context": "all", "stacks": "python", "max_entries": MOST_EVENTS}
 
 
 class AllocatorHistory:
-    """Makes the allocator record its history; a trace does not depend on it.
-
-    If the job records its own history, that is kept, and only a snapshot is taken.
-    """
+    """Makes the allocator record its history, unless the job records its own; a trace does not depend on it."""
 
     def __init__(self) -> None:
         self._there = True
         self._ours = False
 
     def start(self, out: Path, name: str) -> None:
-        """Starts recording the history; warns without CUDA.
-
-        Args:
-            out: directory for the snapshot that is taken if the device runs out of memory.
-            name: that snapshot's name, without its ending.
-        """
+        """Starts recording; the snapshot of running out of memory gets this name in `out`. Warns without CUDA."""
         if not self._there:
             return
         import torch
@@ -81,7 +73,6 @@ class _OutOfMemory:
         self._written: list[Path | None] = []
 
     def watch(self, take: Callable[[], Path | None]) -> None:
-        """Calls `take` the first time that memory runs out."""
         import torch
 
         attach = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)

@@ -44,7 +44,6 @@ class Cycles:
 
     @property
     def length(self) -> int:
-        """Steps of one cycle."""
         return self.wait + self.warmup + self.active
 
     def cycle(self, index: int) -> int:

@@ -64,15 +64,10 @@ def write_trace(
 
     Args:
         export: writes the trace's JSON to a path.
-        out: the directory.
-        name: the file's name without `.json.gz`.
-        max_bytes: text larger than this is not written.
+        max_bytes: text larger than this is not written, with a warning.
         unfinished_step: a step that started and did not end; its range gets the name `AFTER_LAST_STEP`.
         since_epoch_s: a file of this name that another process has made since then is not replaced; the trace then has
             the process's number in its name.
-
-    Returns:
-        Its path; None, with a warning, if it could not be written.
 
     Raises:
         OSError: torch could not write the text.

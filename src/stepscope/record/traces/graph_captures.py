@@ -29,7 +29,6 @@ class GraphCaptures:
     """Records each capture that starts while nothing else is recorded.
 
     Args:
-        one: knows whose profiler runs in this process.
         busy: whether a trace warms up or records.
         model: the outermost module if it is known, else None.
         about: metadata of the files.
@@ -66,7 +65,6 @@ class GraphCaptures:
         self._patches.install(graph, makes)
 
     def remove(self) -> None:
-        """Stops watching."""
         self._patches.remove()
         self.give_way()
 

@@ -37,11 +37,7 @@ _MESSAGES = ("send", "recv", "recv_anysource")
 
 
 class InFlight:
-    """Knows what was started on gloo and has not ended.
-
-    Args:
-        guard: handles errors.
-    """
+    """Knows what was started on gloo and has not ended."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -64,7 +60,6 @@ class InFlight:
         self._patches.remove()
 
     def forget(self) -> None:
-        """Releases everything."""
         self.stop_listening()
         self._works = []
 

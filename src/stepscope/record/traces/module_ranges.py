@@ -40,12 +40,7 @@ def in_trace(path: str, _class_name: str, guard: Guard) -> Wrapper:
 
 
 class ModuleRanges:
-    """Ranges around the forwards of a model's modules.
-
-    Args:
-        model: the outermost module. Modules that torch.compile has merged get one range.
-        around: makes the ranges.
-    """
+    """Ranges around the forwards of a model's modules, made by `around`; merged ones of torch.compile get one."""
 
     def __init__(self, model: Any, around: InRange = in_trace) -> None:
         self._in_range = around
@@ -53,11 +48,9 @@ class ModuleRanges:
         self._around: list[Around] = []
 
     def classes(self) -> dict[str, str]:
-        """Class names by path, without wrappers."""
         return {path: type(unwrapped(module)).__qualname__ for path, module in self._modules.items()}
 
     def install(self, guard: Guard) -> None:
-        """Adds a range around the calls of every module."""
         from torch.jit import ScriptModule
 
         for path, module in self._modules.items():
@@ -76,7 +69,6 @@ class ModuleRanges:
         return f"({name})" if name in self._modules else name
 
     def remove(self) -> None:
-        """Removes the ranges."""
         for around in self._around:
             around.remove()
         self._around = []

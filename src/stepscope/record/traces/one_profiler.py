@@ -21,11 +21,7 @@ JOBS_OWN = "the job already runs a profiler of its own, and only one can record"
 
 
 class OneProfiler:
-    """Notices when the job starts and ends profilers of its own.
-
-    Args:
-        give_way: ends our recording at once; must not raise.
-    """
+    """Notices when the job starts and ends profilers of its own; `give_way` then ends our recording at once."""
 
     _holder: OneProfiler | None = None
     _our_thread: int | None = None
@@ -36,7 +32,6 @@ class OneProfiler:
         self._patches = Patches()
 
     def install(self) -> None:
-        """Starts observing."""
         from torch.autograd import profiler
 
         makes = {
@@ -47,7 +42,6 @@ class OneProfiler:
         self._patches.install(profiler, makes)
 
     def remove(self) -> None:
-        """Stops observing."""
         self._patches.remove()
         self.release()
 
@@ -75,7 +69,6 @@ class OneProfiler:
         return self._theirs or _enabled()
 
     def release(self) -> None:
-        """Returns the session."""
         if OneProfiler._holder is self:
             OneProfiler._holder = None
 

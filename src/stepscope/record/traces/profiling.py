@@ -25,12 +25,7 @@ from stepscope.record.trouble import Guard
 
 
 class Profiling:
-    """A session, which warms up from its creation.
-
-    Args:
-        one: knows whose profiler runs in this process.
-        guard: handles errors in hooks and ranges while it records.
-        options: options of `torch.profiler.profile`.
+    """A session of torch's profiler with these options, which warms up from its creation.
 
     Raises:
         RuntimeError: another profiler is recording.
@@ -69,10 +64,9 @@ class Profiling:
         return prepared
 
     def start(self, model: Any, about: Mapping[str, Any]) -> None:
-        """Starts recording.
+        """Starts recording, with ranges around the model's modules.
 
         Args:
-            model: the outermost module, whose modules get ranges; None for no ranges.
             about: metadata of the file, besides the classes of the model's modules.
         """
         self._grown_from = resident_bytes()
@@ -119,7 +113,6 @@ class Profiling:
             self._profiler.add_metadata_json("stepscope", about)
 
     def start_step(self, number: int) -> None:
-        """Starts a recorded step and its range."""
         self._step = _record_function(f"ProfilerStep#{number}")
         self._step.__enter__()
 
@@ -139,10 +132,7 @@ class Profiling:
         return (resident_bytes() or 0) - self._grown_from
 
     def must_run_on(self) -> bool:
-        """Whether it cannot stop yet, because something that a recorded step started has not ended.
-
-        From then on it records nothing new.
-        """
+        """Whether something that a recorded step started has not ended; until then nothing new is recorded."""
         if not self._in_flight.any():
             return False
         if not self._muted:
@@ -217,8 +207,5 @@ def _unmute_this_thread() -> None:
 
 
 def quieten_profiler() -> None:
-    """Keeps the profiler's library from announcing its start and stop on stderr.
-
-    Call before the first profiler. Settings in the environment have priority.
-    """
+    """Keeps the profiler's library from writing to stderr, unless the environment says otherwise; call it first."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")

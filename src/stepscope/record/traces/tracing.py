@@ -53,19 +53,14 @@ class Tracer(EveryStep):
 
     Args:
         out: directory of the files `{name}-{rank}-of-{world_size}.json.gz`.
-        name: name of the trace; by default the script's.
         wait, warmup, active, repeat: see `Cycles`.
         ranks: the ranks that record, as in `chosen_ranks` (`"0,8"`, `"local:0"`); other ranks do nothing.
         model: the outermost module, for module paths; None finds it in the first step.
-        modules: whether module paths are recorded.
-        shapes: whether operators' input shapes are recorded.
-        memory: whether allocations are recorded.
         stack: whether call stacks are recorded; they make traces large and steps slow.
         memory_snapshot: also record the CUDA allocator's history of the recorded steps, and take another snapshot if
             the device runs out of memory in them.
         max_mb: recording ends at the next step after it has taken this much memory, and a trace with more text than
             this is not written (MiB).
-        start_step: number of the first step, for a resumed run.
         step_in_name: whether the first recorded step's number is in the file's name; always with several cycles.
     """
 
@@ -279,7 +274,6 @@ class Tracer(EveryStep):
         profiling.start_step(self._number)
 
     def _about(self) -> dict[str, Any]:
-        """Metadata besides the file's name and rows."""
         return {**self._who.named().fields(), "first_step": self._number}
 
     def _graph_captures(self, one: OneProfiler) -> GraphCaptures:
@@ -318,7 +312,6 @@ class Tracer(EveryStep):
             self._end_cycle()
 
     def _warn_of_nothing(self) -> None:
-        """Warns if a job ends before anything was recorded."""
         cycles = self._cycles
         if self._one is None or self.records_values or self.stop_seconds:
             return
