@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.launch.conftest import bare_environment
 
-from stepscope.launch.run import Asked, about_process, dry_line
+from stepscope.launch.run import LaunchOptions, about_process, dry_line
 from stepscope.launch.tool import Request
 from stepscope.launch.tools import TOOLS
 
@@ -81,13 +81,13 @@ DISAGREEING = {"OMPI_COMM_WORLD_RANK": "1", "PMI_RANK": "0", "PMI_SIZE": "2"}
 def as_rank(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], None]:
     """Gives this process the environment of one of a job's."""
 
-    def become(variables: dict[str, str]) -> None:
+    def exec_command(variables: dict[str, str]) -> None:
         for name in os.environ.keys() - bare_environment().keys():
             monkeypatch.delenv(name)
         for name, text in variables.items():
             monkeypatch.setenv(name, text)
 
-    return become
+    return exec_command
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
@@ -96,7 +96,7 @@ def test_the_right_ranks_are_profiled_into_files_of_their_own(launcher: str, as_
     profiled = {}
     for rank in range(4):
         as_rank(LAUNCHERS[launcher](rank))
-        line = dry_line(Asked(TOOLS["nvprof"], ("./app", "a b"), Request(Path("/out")), ranks=local))
+        line = dry_line(LaunchOptions(TOOLS["nvprof"], ("./app", "a b"), Request(Path("/out")), ranks=local))
         assert line.endswith("./app 'a b'")
         assert f"by {launcher}: " in about_process("all")
         if line != "./app 'a b'":

@@ -161,5 +161,5 @@ def header(data_size: int) -> bytes:
 def test_a_file_that_is_not_complete_is_known(tmp_path: Path, tool: str, name: str, content: bytes, lacks: str) -> None:
     (tmp_path / name).write_bytes(content)
     (kind,) = TOOLS[tool].written
-    (found,) = kind.found(tmp_path / "a")
+    (found,) = kind.find(tmp_path / "a")
     assert kind.lacks(found, tool) == lacks

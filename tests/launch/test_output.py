@@ -6,7 +6,7 @@ import pytest
 
 from stepscope.base.ranks import Process
 from stepscope.formats.file_names import rank_in_name
-from stepscope.launch.output import job_name, own_stem, stem_name
+from stepscope.launch.output import job_name, reserve_stem, stem_name
 
 ONE = Process(3, 1, 8, "rank-9.node-2-of-4", 1, "PMI")
 
@@ -36,6 +36,6 @@ def test_no_earlier_output_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "rank0.a.nsys-rep").touch()
     (tmp_path / "rank0.a-2").mkdir()
     (tmp_path / "rank0.a-3x.log").touch()
-    with own_stem(tmp_path, "rank0.a") as one, own_stem(tmp_path, "rank0.a") as other:
+    with reserve_stem(tmp_path, "rank0.a") as one, reserve_stem(tmp_path, "rank0.a") as other:
         assert (one.name, other.name) == ("rank0.a-3", "rank0.a-4")
     assert not list(tmp_path.glob(".*"))

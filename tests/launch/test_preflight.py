@@ -135,15 +135,15 @@ def test_a_version_is_what_the_tool_prints(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["uarch-exploration", "memory-access"])
-def test_hardware_events_of_vtune_need_perf_or_its_driver(node, tmp_path, wanted) -> None:
+def test_hardware_events_of_vtune_need_perf_or_its_driver(node, tmp_path, set_name) -> None:
     closed = node({"sys/kernel/perf_event_paranoid": "3\n"})
-    (found,) = problems(VTUNE, (2025, 1), tmp_path, (), closed, wanted=wanted)
+    (found,) = problems(VTUNE, (2025, 1), tmp_path, (), closed, set_name=set_name)
     assert found.severity == "warning"
     assert "perf_event_paranoid is 3" in found.what
-    assert problems(VTUNE, (2025, 1), tmp_path, (), closed, wanted="hotspots") == []
-    assert problems(VTUNE, (2025, 1), tmp_path, (), node(), wanted=wanted) == []
+    assert problems(VTUNE, (2025, 1), tmp_path, (), closed, set_name="hotspots") == []
+    assert problems(VTUNE, (2025, 1), tmp_path, (), node(), set_name=set_name) == []
     with_driver = node({"sys/kernel/perf_event_paranoid": "3\n", "modules": "sep5 2859008 0\n"})
-    assert problems(VTUNE, (2025, 1), tmp_path, (), with_driver, wanted=wanted) == []
+    assert problems(VTUNE, (2025, 1), tmp_path, (), with_driver, set_name=set_name) == []
 
 
 def test_several_ranks_of_a_node_under_ncu_are_warned_of_once(node, tmp_path) -> None:

@@ -67,7 +67,7 @@ def test_nvprof_takes_values_as_words_of_their_own() -> None:
 
 
 def test_ncu_leaves_nccl_out_and_ends_at_some_kernel() -> None:
-    assert typed("ncu", wanted="roofline", capture="cuda-profiler") == (
+    assert typed("ncu", set_name="roofline", capture="cuda-profiler") == (
         "ncu --target-processes=all --launch-count=200 '--kernel-name=regex:^(?!nccl).*' --set=roofline "
         "--profile-from-start=off --export=/runs/rank3.node07 ./app"
     )
@@ -170,7 +170,7 @@ def test_files_of_one_stem_are_not_those_of_another(tmp_path: Path) -> None:
     kind = Written(("{stem}.nsys-rep", "{stem}.qdrep"), lambda _path, _tool: "")
     for name in ("rank1.a[b].nsys-rep", "rank1.ab.nsys-rep", "rank11.a[b].qdrep", "rank1.a[b].qdrep"):
         (tmp_path / name).touch()
-    found = [path.name for path in kind.found(tmp_path / "rank1.a[b]")]
+    found = [path.name for path in kind.find(tmp_path / "rank1.a[b]")]
     assert found == ["rank1.a[b].nsys-rep", "rank1.a[b].qdrep"]
 
 

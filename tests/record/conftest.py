@@ -25,7 +25,7 @@ def _nothing_stays() -> Iterator[None]:
 def _every_step_is_timed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The steps of tests are so short that few of them would be timed."""
     if "thins" not in request.keywords:
-        monkeypatch.setattr("stepscope.record.budget.MOST_PART", 1e9)
+        monkeypatch.setattr("stepscope.record.budget.MAX_SHARE", 1e9)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def test_after_32_measured_steps_k_follows_what_they_took() -> None:
             budget.spent(12_000, 1_000_000)  # 1.2 %, and as much again that is not timed from inside
     assert measured[:32] == [*range(32)]
     assert [step // 8 for step in measured[32:]] == [*range(4, 25)]  # one of each block of eight
-    assert (budget.every, budget.cost_ns) == (8, 24_000)
+    assert (budget.interval, budget.cost_ns) == (8, 24_000)
 
 
 @pytest.mark.thins
@@ -37,8 +37,8 @@ def test_what_is_certain_of_how_much_longer_measured_steps_take_is_their_cost() 
     for slowdown_ns in (-5_000, 5_000, 40_000, 120_000):
         budget = Budget()
         for _ in range(32):
-            budget.spent(20_000, 1_000_000, slowdown_ns)
-        seen[slowdown_ns] = budget.every
+            budget.spent(20_000, 1_000_000, longer_ns)
+        seen[longer_ns] = budget.interval
     # What was timed as our own was taken, whatever else is known.
     assert seen == {-5_000: 16, 5_000: 16, 40_000: 32, 120_000: 128}
 
@@ -50,7 +50,7 @@ def test_what_takes_longer_when_it_is_seldom_is_judged_again_soon() -> None:
         budget.spent(12_000, 1_000_000)
     for _ in range(8):
         budget.spent(100_000, 1_000_000)
-    assert budget.every == 64
+    assert budget.interval == 64
 
 
 @pytest.mark.thins
@@ -58,15 +58,15 @@ def test_steps_that_have_become_long_are_measured_often_at_once() -> None:
     budget = Budget()
     for _ in range(32):
         budget.spent(1_000_000, 1_000_000)
-    assert budget.every == 256
+    assert budget.interval == 256
     for step_ns in (30_000_000, 300_000, 30_000_000, 30_000_000):
         budget.spent(100_000, step_ns)
-        assert budget.every == 256  # a few are no reason
+        assert budget.interval == 256  # a few are no reason
     budget.spent(100_000, 30_000_000)
-    assert (budget.every, budget.cost_ns) == (2, 200_000)
+    assert (budget.interval, budget.cost_ns) == (2, 200_000)
     for _ in range(40):
         budget.spent(100_000, 30_000_000)
-    assert budget.every == 2
+    assert budget.interval == 2
 
 
 @pytest.mark.thins
@@ -76,10 +76,10 @@ def test_the_cost_of_an_event_is_not_known_by_three_of_its_measurements() -> Non
         budget.spent(10_000, 1_000_000, 100_000)
     for _ in range(5):
         budget.spent(10_000, 1_000_000, -100_000)
-    assert (budget.every, budget.cost_ns) == (64, 200_000)
+    assert (budget.interval, budget.cost_ns) == (64, 200_000)
     for _ in range(3):
         budget.spent(10_000, 30_000_000, -100_000)  # the steps are longer: that is certain
-    assert (budget.every, budget.cost_ns) == (2, 200_000)
+    assert (budget.interval, budget.cost_ns) == (2, 200_000)
 
 
 def _timed(every: int, steps: int) -> list[int]:
@@ -109,15 +109,15 @@ def test_no_part_of_a_job_that_recurs_is_timed_more_often_than_another() -> None
 def test_a_scatter_of_the_steps_is_no_cost_of_measuring() -> None:
     scattered, certain = Budget(), Budget()
     for step in range(320):
-        slowdown_ns = (step % 11 - 5) * 20_000  # between -10 and 10 %
-        scattered.spent(0, 1_000_000, slowdown_ns)
-        certain.spent(0, 1_000_000, 100_000 + slowdown_ns)
-    assert (scattered.every, certain.every) == (1, 64)
+        longer_ns = (step % 11 - 5) * 20_000  # between -10 and 10 %
+        scattered.spent(0, 1_000_000, longer_ns)
+        certain.spent(0, 1_000_000, 100_000 + longer_ns)
+    assert (scattered.interval, certain.interval) == (1, 64)
 
 
 def test_an_event_that_costs_much_is_armed_in_every_kth_iteration_and_each_counts() -> None:
     every = {0: 1, 1: 8}
-    schedule = Schedule(warmup=0, repetitions=2, unarmed_every=2, every=lambda event: every[event or 0])
+    schedule = Schedule(warmup=0, repetitions=2, unarmed_every=2, interval_of=lambda event: every[event or 0])
     schedule.observed(2)
     armed = []
     for number in range(40):
@@ -144,8 +144,8 @@ def test_in_rounds_an_event_of_which_little_is_known_is_armed_as_seldom_as_all_a
 
 @pytest.fixture
 def _measures_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepscope.record.budget.MOST_PART", 1e-12)
-    monkeypatch.setattr("stepscope.record.budget._MOST_EVERY", 16)
+    monkeypatch.setattr("stepscope.record.budget.MAX_SHARE", 1e-12)
+    monkeypatch.setattr("stepscope.record.budget._MAX_INTERVAL", 16)
 
 
 def _phases(out: Path) -> Any:

@@ -13,7 +13,7 @@ import pytest
 import stepscope
 from stepscope.api.inline_profiles import parse_result
 from stepscope.record import inline
-from stepscope.record.annotate import NOTHING, region, traced
+from stepscope.record.annotate import NO_REGION, region, traced
 from stepscope.record.inline.documents import ENDED_FIRST
 from stepscope.record.inline.session import Session
 from stepscope.record.plan import plan_from
@@ -43,8 +43,8 @@ def _record(
 def test_off_is_nothing_at_all() -> None:
     loader = [1, 2, 3]
     assert inline.iterate(loader) is loader
-    assert inline.iteration() is NOTHING
-    assert region("anything") is NOTHING
+    assert inline.iteration() is NO_REGION
+    assert region("anything") is NO_REGION
     assert inline.stop() == []
 
 

@@ -7,7 +7,7 @@ from tests.processes import python
 
 from stepscope.record.plan import plan_from
 from stepscope.record.targets.find import Finder
-from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward, compiles_beside_modes
+from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward, compiles_under_modes
 from stepscope.record.trouble import Guard
 
 from .small_job import batches, make_model, train
@@ -46,7 +46,7 @@ def test_compiled_code_stays_compiled_while_operators_around_it_are_heard() -> N
     """With a mode on, torch compiles nothing, and with fullgraph=True it raises, in the user's job."""
     import torch
 
-    if not compiles_beside_modes():
+    if not compiles_under_modes():
         pytest.skip("this torch compiles nothing while a mode is on")
     compiled = 0
 

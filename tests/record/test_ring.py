@@ -96,7 +96,7 @@ def test_what_started_on_one_stream_and_ended_on_another_is_read_when_both_are_t
 
 def test_a_ring_holds_so_many_measurements_however_few_the_iterations() -> None:
     clock = FakeDeviceClock()
-    ring = Ring(most=4)
+    ring = Ring(max_measurements=4)
     for iteration in range(3):
         marked = [(key, clock.mark(), clock.mark()) for key in range(2)]
         ring.push(Pending(iteration, clock, clock.mark(), marked))

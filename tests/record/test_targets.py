@@ -16,7 +16,7 @@ from stepscope.record.targets.find import Finder, module_paths, why_not_seen
 from stepscope.record.targets.modules import ModuleForward
 from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward
 from stepscope.record.targets.patches import Patch
-from stepscope.record.targets.steps import OptimizerStep, collective, whole_backward, zero_grad
+from stepscope.record.targets.steps import OptimizerStep, collective, full_backward, zero_grad
 from stepscope.record.traces.module_ranges import ModuleRanges
 from stepscope.record.trouble import Guard, RecordingWarning
 
@@ -64,7 +64,7 @@ def test_a_forward_and_a_backward_of_one_module() -> None:
 def test_a_backward_spans_all_its_nodes_and_lies_inside_the_whole() -> None:
     model = make_model()
     lines = _hear(
-        model, whole_backward(), ModuleBackward(model, "model.backward"), NodeBackward(model[0], "0.backward", None)
+        model, full_backward(), ModuleBackward(model, "model.backward"), NodeBackward(model[0], "0.backward", None)
     )
     assert lines[:2] == ["<backward", "<model.backward"]
     assert lines[-1] == "backward>"
@@ -96,7 +96,7 @@ def test_the_steps_own_calls_are_heard_in_order() -> None:
     model = make_model()
     optimizer = torch.optim.Adam(model.parameters())
     diary, guard = Diary(), Guard("test")
-    targets = [zero_grad([optimizer]), whole_backward(), OptimizerStep()]
+    targets = [zero_grad([optimizer]), full_backward(), OptimizerStep()]
     for target in targets:
         target.install(diary, guard)
     train(model, batches(1), optimizer)
@@ -111,7 +111,7 @@ def test_losses_are_the_same_bit_for_bit_with_everything_installed() -> None:
     expected = train(make_model(), batches(6))
     model = make_model()
     diary, guard = Diary(), Guard("test")
-    targets: list[Target] = [whole_backward(), OptimizerStep()]
+    targets: list[Target] = [full_backward(), OptimizerStep()]
     for name, module in model.named_modules():
         targets += [
             ModuleForward(module, name),
@@ -506,7 +506,7 @@ def test_a_failing_watch_trips_the_guard_and_the_job_goes_on() -> None:
         lambda model: NodeBackward(model[0], "a", None),
         lambda model: OperatorsInForward(model[0], "a", None),
         lambda model: OperatorsInBackward(model[0], "a", None),
-        lambda _: whole_backward(),
+        lambda _: full_backward(),
         lambda _: OptimizerStep(),
     ):
         model, guard = make_model(), Guard("test")

@@ -86,7 +86,7 @@ def few_are_said(monkeypatch: pytest.MonkeyPatch):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         yield
-    assert len(said) <= annotate._MOST_WARNINGS
+    assert len(said) <= annotate._MAX_WARNINGS
     assert all(len(str(one.message)) < 400 for one in said)
 
 

@@ -123,7 +123,7 @@ def command(
             Path("rank"),
             delay_s=asked["delay"],
             duration_s=asked["duration"],
-            wanted=asked["wanted"],
+            set_name=asked["wanted"],
             kernels=(asked["earlier"],) if asked["earlier"] else (),
             metrics=asked["metrics"],
         )

@@ -19,10 +19,10 @@ from stepscope.cli.choices import Seconds, out_option, recorded_ranks_option, to
 from stepscope.cli.terminal.invoked_as import invoked_as
 from stepscope.cli.terminal.printing import print_err, print_out
 from stepscope.cli.terminal.streams import reporting
-from stepscope.launch.become import become, warn
+from stepscope.launch.exec_command import exec_command, warn
 from stepscope.launch.finish import raw_results
 from stepscope.launch.preflight import executable_of
-from stepscope.launch.run import LONGEST_END_S, Asked, Launched, about_process, dry_line, launch
+from stepscope.launch.run import LONGEST_END_S, Launched, LaunchOptions, about_process, dry_line, launch
 from stepscope.launch.supervise import end_as
 from stepscope.launch.tool import Request
 from stepscope.launch.tools import TOOLS
@@ -134,9 +134,9 @@ def command(
     if query_metrics:
         if not tool.query_metrics:
             raise tool.refusal("lists no metrics", "ask ncu, nvprof or rocprofv3")
-        become([executable_of(tool), *tool.query_metrics, *words])
+        exec_command([executable_of(tool), *tool.query_metrics, *words])
     options, to_run = apart(words)
-    asked = Asked(
+    asked = LaunchOptions(
         tool=tool,
         command=to_run,
         wish=Request(
@@ -145,7 +145,7 @@ def command(
             capture=capture,
             delay_s=delay,
             duration_s=duration,
-            wanted=wanted,
+            set_name=wanted,
             options=options,
             nvtx=nvtx,
             metrics=metrics,
@@ -170,7 +170,7 @@ def command(
                 else (f"{earlier}: {type(error).__name__}: {error}", "")
             )
             warn(f"the command runs unprofiled: {message}", hint)
-            become(to_run)
+            exec_command(to_run)
     if dry_run or print_rank:
         try:
             print_out(f"{dry_line(asked) if dry_run else about_process(ranks)}\n")
@@ -178,7 +178,7 @@ def command(
             raise UsageError(error.message, hint=error.hint, slug=error.slug) from None
         return
     launched = launch(asked)
-    if launched.speaks and launched.files and not launched.was_told_to_end:
+    if launched.speaks and launched.files and not launched.was_terminated:
         with reporting():
             _report(asked, launched, stats=stats)
     if code := end_as(launched.status):
@@ -195,7 +195,7 @@ def _heaviest_kernels(source: str, top: int) -> tuple[str, ...]:
         return heaviest_kernels(trace, top=top, source=source)
 
 
-def _report(asked: Asked, launched: Launched, *, stats: bool) -> None:
+def _report(asked: LaunchOptions, launched: Launched, *, stats: bool) -> None:
     """Printed at the end by the lowest chosen rank: where the files are, and how to read them."""
     print_err(f"stepscope launch: wrote {', '.join(map(str, launched.files))}")
     if not asked.tool.reads:

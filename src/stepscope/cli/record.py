@@ -14,7 +14,7 @@ from stepscope.base.folders import from_anywhere
 from stepscope.base.units import parse_time
 from stepscope.cli.choices import out_option, recorded_ranks_option
 from stepscope.cli.script.end import Interrupted
-from stepscope.record.plan import OWN
+from stepscope.record.plan import AUTO
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,7 @@ ERRORS = {
     "plan",
     metavar="PLAN",
     is_flag=False,
-    flag_value=OWN,
+    flag_value=AUTO,
     help="Measure the events of this plan, one per iteration, and the phases of every step. Without PLAN, "
     "measure what the script runs, the longest first, round after round.",
 )

@@ -26,8 +26,8 @@ def bash_word(word: str) -> str:
         return "$'" + "".join(map(_escaped, word)) + "'"
     if not re.search(r"['$`\\]", word) and not word.startswith("~"):
         return f"'{word}'"
-    home, rest = ("\\~", word[1:]) if word.startswith("~") else ("", word)
-    return home + ('"' + re.sub(r'(["$`\\])', r"\\\1", rest) + '"' if rest else "")
+    home, quoted = ("\\~", word[1:]) if word.startswith("~") else ("", word)
+    return home + ('"' + re.sub(r'(["$`\\])', r"\\\1", quoted) + '"' if quoted else "")
 
 
 def bash_words(words: Iterable[str]) -> str:

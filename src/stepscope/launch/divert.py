@@ -30,17 +30,17 @@ class Sieve:
 
     def __init__(self, prefixes: Sequence[bytes]) -> None:
         self._prefixes = prefixes
-        self._held = b""
+        self._buffer = b""
         self._inside = False
 
     @property
     def holds(self) -> bool:
         """Whether bytes are held back because a line of the tool may start with them."""
-        return bool(self._held)
+        return bool(self._buffer)
 
     def part(self, data: bytes) -> tuple[bytes, bytes]:
         """Splits the next bytes into those of the command and those of the tool."""
-        data, self._held = self._held + data, b""
+        data, self._buffer = self._buffer + data, b""
         ours, theirs = [], []
         while data:
             if self._inside:
@@ -53,15 +53,15 @@ class Sieve:
                 ours.append(data[: min(places)])
                 data, self._inside = data[min(places) :], True
                 continue
-            kept = len(data) - self._possible(data)
-            ours.append(data[:kept])
-            self._held, data = data[kept:], b""
+            complete = len(data) - self._possible(data)
+            ours.append(data[:complete])
+            self._buffer, data = data[complete:], b""
         return b"".join(ours), b"".join(theirs)
 
     def let_go(self) -> bytes:
         """Returns the bytes held back, since they did not become a line of the tool."""
-        held, self._held = self._held, b""
-        return held
+        buffer, self._buffer = self._buffer, b""
+        return buffer
 
     def _possible(self, data: bytes) -> int:
         """The number of final bytes that may start a prefix."""

@@ -1,6 +1,6 @@
 """The folder in which a supervisor and its starter exchange data.
 
-Its file `TOLD` is locked as long as the supervisor lives. By that the next launch recognises the folders of killed
+Its file `STATUS` is locked as long as the supervisor lives. By that the next launch recognises the folders of killed
 supervisors and removes them.
 """
 
@@ -30,7 +30,7 @@ class Exchange:
 
     Attributes:
         folder: its path.
-        told: the file into which the starter writes, open.
+        status_file: the file into which the starter writes, open.
 
     Raises:
         OSError: it cannot be created.
@@ -40,10 +40,10 @@ class Exchange:
         for left in _left_behind():
             rmtree(left, ignore_errors=True)
         self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        self.told = os.open(self.folder / started.TOLD, os.O_RDWR | os.O_CREAT)
+        self.status_file = os.open(self.folder / started.STATUS, os.O_RDWR | os.O_CREAT)
         with contextlib.suppress(OSError):
-            fcntl.flock(self.told, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(self.told, bytes(started.ENDED_AT + started.ROOM))
+            fcntl.flock(self.status_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(self.status_file, bytes(started.ENDED_AT + started.ROOM))
         self._listener: socket.socket | None = None
 
     def hand_over_outputs(self) -> None:
@@ -62,7 +62,7 @@ class Exchange:
             with contextlib.suppress(OSError):
                 self._listener.shutdown(socket.SHUT_RDWR)
             self._listener.close()
-        os.close(self.told)
+        os.close(self.status_file)
         rmtree(self.folder, ignore_errors=True)
 
 
@@ -81,9 +81,9 @@ def _left_behind() -> Iterator[Path]:
     oldest = time.time() - _YOUNG_S
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
-            found = folder.lstat()
-            mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-            if mine and found.st_mtime < oldest and not _is_locked(folder / started.TOLD):
+            status = folder.lstat()
+            mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+            if mine and status.st_mtime < oldest and not _is_locked(folder / started.STATUS):
                 yield folder
 
 

@@ -50,15 +50,15 @@ def raw_results(folder: Path) -> Iterator[RawResult]:
     Raises:
         StepScopeError: there are none, or their tool is not on the PATH.
     """
-    found = False
+    is_any = False
     for tool in TOOLS.values():
         if tool.finalize is None:
             continue
-        for path in sorted({path for kind in tool.written for path in kind.found_in(folder)}):
+        for path in sorted({path for kind in tool.written for path in kind.find_in(folder)}):
             if arguments := tool.finalize(path.absolute()):
-                found = True
+                is_any = True
                 yield RawResult(path, [executable_of(tool), *arguments])
-    if not found:
+    if not is_any:
         raise StepScopeError(
             f"{folder}: no raw result of a profiler",
             hint="name the folder that `stepscope launch -o` was given",

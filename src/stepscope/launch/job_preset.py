@@ -64,7 +64,7 @@ class JobPreset:
 def preset_names(scheduler: str | None = None) -> tuple[str, ...]:
     """Names of the presets that come with StepScope, or of those for one scheduler."""
     folder = resources.files("stepscope.launch") / _FOLDER
-    names = sorted(one.name.removesuffix(".toml") for one in folder.iterdir() if one.name.endswith(".toml"))
+    names = sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
     if scheduler is None:
         return tuple(names)
     return tuple(name for name in names if find_preset(name).scheduler == scheduler)
@@ -98,12 +98,12 @@ def _read(text: str, where: str) -> JobPreset:
         given = toml.loads(text)
     except toml.TOMLDecodeError as error:
         raise _wrong(where, str(error)) from None
-    known = {one.name: str(one.type) for one in fields(JobPreset)}
+    kinds = {preset_field.name: str(preset_field.type) for preset_field in fields(JobPreset)}
     read: dict[str, Any] = {}
     for key, value in given.items():
-        if key not in known:
+        if key not in kinds:
             raise _wrong(where, f"unknown key {key!r}")
-        read[key] = _checked(value, known[key], f"{where}: {key}")
+        read[key] = _checked(value, kinds[key], f"{where}: {key}")
     if missing := [key for key in ("scheduler", "about", "directives", "launcher", "one_rank") if key not in read]:
         raise _wrong(where, f"{', '.join(missing)} missing")
     if read["scheduler"] not in SCHEDULERS:
@@ -114,11 +114,11 @@ def _read(text: str, where: str) -> JobPreset:
 def _checked(value: Any, kind: str, where: str) -> Any:
     """Checks that a value has the kind of its field; lists become tuples."""
     if kind.startswith("tuple"):
-        if isinstance(value, list) and all(_is_line(one) for one in value):
+        if isinstance(value, list) and all(_is_line(item) for item in value):
             return tuple(value)
         raise _wrong(where, "is not a list of lines of text")
     if kind.startswith("dict"):
-        if isinstance(value, dict) and all(_is_line(one) for one in value.values()):
+        if isinstance(value, dict) and all(_is_line(item) for item in value.values()):
             return value
         raise _wrong(where, "is not a table of texts")
     if kind.startswith("int"):

@@ -78,17 +78,17 @@ def jobscript(preset: JobPreset, job: Job) -> str:
         lines.append(f"# `{one_line(bash_words(job.made_by))}` made this.")
     lines.append(f"# Submit it with: {SCHEDULERS[preset.scheduler]} FILE")
     lines += _filled(preset.directives, words)
-    lines += [f"{mark} {_directive(one)}" for one in job.directives]
+    lines += [f"{mark} {_directive(item)}" for item in job.directives]
     lines += ["", *preset.setup]
     lines += preset.container_setup if job.container is not None else ()
     lines += [*job.setup, "set -euo pipefail", *preset.before, ""]
     lines += _folders(preset, job)
     inside = _container(preset, job)
-    (one,) = _filled([preset.one_rank], words)
+    (item,) = _filled([preset.one_rank], words)
     lines += [
         "",
         f"# {job.tool} must be found where the ranks run, and that takes seconds to see.",
-        *_continued(one, *inside, f'stepscope doctor --tool {bash_word(job.tool)} -o "$PROFILES"'),
+        *_continued(item, *inside, f'stepscope doctor --tool {bash_word(job.tool)} -o "$PROFILES"'),
         "",
     ]
     launch = f'stepscope launch {bash_words(job.launch)} -o "$PROFILES" --'
@@ -132,27 +132,27 @@ def _fields(preset: JobPreset, job: Job) -> dict[str, str | None]:
 def _filled(texts: Iterable[str], words: Mapping[str, str | None]) -> list[str]:
     """Fills in texts, dropping lines or parts with unknown words."""
 
-    def known(text: str) -> bool:
+    def is_known(text: str) -> bool:
         return all(words.get(name) is not None for name in _FIELD.findall(text))
 
-    found = []
+    lines = []
     for text in texts:
-        kept = _OPTIONAL.sub(lambda part: part[1] if known(part[1]) else "", text)
-        if known(kept):
-            found.append(_FIELD.sub(lambda place: words[place[1]] or "", kept))
-    return found
+        filled = _OPTIONAL.sub(lambda part: part[1] if is_known(part[1]) else "", text)
+        if is_known(filled):
+            lines.append(_FIELD.sub(lambda place: words[place[1]] or "", filled))
+    return lines
 
 
 def _folders(preset: JobPreset, job: Job) -> list[str]:
     lines = [f"PROFILES={_from_here(job.profiles)}"]
-    made = ['"$PROFILES"']
+    folders = ['"$PROFILES"']
     if job.tmpdir is not None:
         lines.append(f"export TMPDIR={_from_here(job.tmpdir)}")
-        made.append('"$TMPDIR"')
+        folders.append('"$TMPDIR"')
     elif preset.tmpdir is not None:
         lines.append(f'export TMPDIR="$PROFILES"/{bash_word(preset.tmpdir)}')
-        made.append('"$TMPDIR"')
-    return [*lines, f"mkdir -p {' '.join(made)}"]
+        folders.append('"$TMPDIR"')
+    return [*lines, f"mkdir -p {' '.join(folders)}"]
 
 
 def _from_here(path: str) -> str:
@@ -172,8 +172,8 @@ def _container(preset: JobPreset, job: Job) -> list[str]:
 
 
 def _continued(*parts: str) -> list[str]:
-    first, *rest = parts
-    lines = [first, *(f"  {part}" for part in rest)]
+    first, *others = parts
+    lines = [first, *(f"  {part}" for part in others)]
     return [*(f"{line} \\" for line in lines[:-1]), lines[-1]]
 
 

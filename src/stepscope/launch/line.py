@@ -67,12 +67,12 @@ def _taken_apart(command: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 def _is_our_python(name: str) -> bool:
     """Whether a name starts the Python that runs us: the same file in the same environment."""
-    found = shutil.which(name)
-    if found is None or not Path(found).name.startswith("python"):
+    path = shutil.which(name)
+    if path is None or not Path(path).name.startswith("python"):
         return False
-    same = os.path.realpath(found) == os.path.realpath(sys.executable)
+    same = os.path.realpath(path) == os.path.realpath(sys.executable)
     # Two virtual environments link to one Python; the link's place decides which one is used.
-    return same and (Path(found).parent.resolve() == Path(sys.executable).parent.resolve())
+    return same and (Path(path).parent.resolve() == Path(sys.executable).parent.resolve())
 
 
 def _no_script(command: Sequence[str], why: str) -> UsageError:
@@ -98,7 +98,7 @@ def recorded_command(tool: Tool, request: Request, command: Sequence[str], folde
     return script_line(command, options) if options else list(command)
 
 
-def capture_of(tool: Tool, asked: str | None, *, has_nvidia: bool) -> str:
+def capture_of(tool: Tool, signal: str | None, *, has_nvidia: bool) -> str:
     """Chooses how a command starts and stops the tool: as requested, else the best way that works here.
 
     cudaProfilerStart needs a driver; an NVTX range does not.
@@ -108,13 +108,13 @@ def capture_of(tool: Tool, asked: str | None, *, has_nvidia: bool) -> str:
     """
     if not tool.captures:
         raise tool.refusal("cannot be started and stopped by a command", "leave --steps and --capture out")
-    if asked is None:
+    if signal is None:
         without = [way for way in tool.captures if way != "cuda-profiler" or has_nvidia]
         return (without or list(tool.captures))[0]
-    if asked not in tool.captures:
-        known = ", ".join(tool.captures)
-        raise tool.refusal(f"is not started and stopped by {asked}", f"--capture takes {known}")
-    return asked
+    if signal not in tool.captures:
+        signals = ", ".join(tool.captures)
+        raise tool.refusal(f"is not started and stopped by {signal}", f"--capture takes {signals}")
+    return signal
 
 
 def tool_line(tool: Tool, executable: str, request: Request, command: Sequence[str]) -> Line:

@@ -50,7 +50,7 @@ def stem_name(process: Process, environment: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def own_stem(folder: Path, name: str) -> Iterator[Path]:
+def reserve_stem(folder: Path, name: str) -> Iterator[Path]:
     """Reserves an unused stem in `folder`: the name, or the name with `-2` and so on.
 
     A hidden file reserves the name inside the block, because other nodes may share the folder.
@@ -91,14 +91,14 @@ def outcome(
     files: list[Path] = []
     wrong: list[str] = []
     for kind in tool.written:
-        found = kind.found(request.stem)
-        for path in found:
+        paths = kind.find(request.stem)
+        for path in paths:
             if lacks := kind.lacks(path, executable):
                 more = f"; {tool.name} {ended}" if ended else ""
                 wrong.append(f"{path} is incomplete: {lacks}{more}")
             else:
                 files.append(path)
-        if not found and kind.required:
+        if not paths and kind.required:
             name = kind.patterns[0].replace("{stem}", request.stem.name)
             wrong.append(f"{tool.name} wrote no {name}: {_cause(tool, request, ended, lasted_s)}")
     return tuple(files), wrong
@@ -114,6 +114,6 @@ def _cause(tool: Tool, request: Request, ended: str, lasted_s: float) -> str:
         what, steps = "no stepscope.capture() was", request.steps
         if steps is not None:
             what = f"{steps} {'was' if steps.first == steps.last else 'were'} not"
-        nothing = f", or {tool.nothing}" if tool.nothing else ""
-        return f"{what} reached, or its signal ({request.capture}) did not reach the tool{nothing}"
-    return tool.nothing or "what it says stands above"
+        no_file_reason = f", or {tool.no_file_reason}" if tool.no_file_reason else ""
+        return f"{what} reached, or its signal ({request.capture}) did not reach the tool{no_file_reason}"
+    return tool.no_file_reason or "what it says stands above"

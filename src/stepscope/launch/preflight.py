@@ -76,8 +76,8 @@ def executable_of(tool: Tool) -> str:
         StepScopeError: it is not there.
     """
     for name in tool.executables:
-        if found := shutil.which(name):
-            return found
+        if path := shutil.which(name):
+            return path
     if not tool.executables:
         return ""
     raise StepScopeError(
@@ -102,8 +102,8 @@ def version_of(tool: Tool, executable: str) -> tuple[int, ...]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    found = _VERSION.search((done.stdout + done.stderr).decode("utf-8", "replace"))
-    return tuple(int(part) for part in found.groups() if part) if found else ()
+    match = _VERSION.search((done.stdout + done.stderr).decode("utf-8", "replace"))
+    return tuple(int(part) for part in match.groups() if part) if match else ()
 
 
 def problems(
@@ -113,20 +113,20 @@ def problems(
     command: tuple[str, ...],
     node: Node,
     *,
-    wanted: str | None = None,
+    set_name: str | None = None,
     together: int = 1,
 ) -> list[Problem]:
     """Finds what keeps an installed tool from recording, or may, the worst first.
 
     Args:
-        wanted: the requested set.
+        set_name: the requested set.
         together: the number of this node's processes that run under the tool.
     """
-    found = [*_too_old(tool, version), *_output(folder)]
-    for need in sorted(tool.needs | tool.set_needs.get(wanted or "", frozenset())):
-        found += _NEEDS[need](node, command)
+    problems_ = [*_too_old(tool, version), *_output(folder)]
+    for need in sorted(tool.needs | tool.set_needs.get(set_name or "", frozenset())):
+        problems_ += _NEEDS[need](node, command)
     if together > 1 and tool.takes_turns:
-        found.append(
+        problems_.append(
             Problem(
                 "warning",
                 f"{together} processes of this node run under {tool.name}, and {tool.takes_turns}",
@@ -134,9 +134,9 @@ def problems(
             )
         )
     if tool.needs & {"one-cupti", "gpu-counters"} and not node.has_nvidia:
-        found.append(Problem("note", "this node has no NVIDIA driver, so no CUDA activity is recorded"))
+        problems_.append(Problem("note", "this node has no NVIDIA driver, so no CUDA activity is recorded"))
     order = ("failure", "warning", "note")
-    return sorted(found, key=lambda one: order.index(one.severity))
+    return sorted(problems_, key=lambda problem: order.index(problem.severity))
 
 
 def _too_old(tool: Tool, version: tuple[int, ...]) -> Iterator[Problem]:
@@ -155,7 +155,7 @@ def dotted(version: tuple[int, ...]) -> str:
 
 def _output(folder: Path) -> Iterator[Problem]:
     # It would be created in its nearest existing parent.
-    place = next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
+    place = next((parent for parent in (folder, *folder.parents) if parent.exists()), Path("/"))
     if not os.access(place, os.W_OK | os.X_OK):
         yield Problem("failure", f"{place} cannot be written", "name another folder with -o")
     elif (space := _free(place)) < SPACE_WANTED:
@@ -217,10 +217,10 @@ def _hardware_events(node: Node, command: tuple[str, ...]) -> Iterator[Problem]:
         modules = ""
     if re.search(r"^sep\d", modules, re.MULTILINE):
         return
-    for one in _perf_events(node, command):
+    for problem in _perf_events(node, command):
         yield Problem(
             "warning",
-            f"{one.what}, and Intel's sampling driver (sep) is not loaded",
+            f"{problem.what}, and Intel's sampling driver (sep) is not loaded",
             "ask for `sysctl kernel.perf_event_paranoid=2` or for the driver, or use --set hotspots",
         )
 
@@ -278,9 +278,9 @@ _OTHERS = {
 
 
 def _one_cupti(node: Node, command: tuple[str, ...]) -> Iterator[Problem]:
-    found = [words for name, words in _OTHERS.items() if node.environment.get(name)]
-    found += [f"{word} names torch.profiler" for word in command if word.endswith(".py") and _profiles(Path(word))]
-    for words in found:
+    reasons = [words for name, words in _OTHERS.items() if node.environment.get(name)]
+    reasons += [f"{word} names torch.profiler" for word in command if word.endswith(".py") and _profiles(Path(word))]
+    for words in reasons:
         yield Problem(
             "warning",
             f"{words}, and CUDA lets one profiler record at a time (CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)",

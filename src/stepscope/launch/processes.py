@@ -18,7 +18,7 @@ _AFTER_NAME = {"state": 0, "ppid": 1, "started": 19}
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ProcessInfo:
     """A process as described by /proc; `started` is in ticks since boot."""
 
     pid: int
@@ -36,43 +36,43 @@ def adopt(*, on: bool) -> None:
             ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
 
 
-def process(pid: int) -> Found | None:
+def process(pid: int) -> ProcessInfo | None:
     """Returns a process; None if it does not exist, or is a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        rest = text[text.rindex(")") + 1 :].split()
-        if rest[_AFTER_NAME["state"]] in "ZX":
+        fields = text[text.rindex(")") + 1 :].split()
+        if fields[_AFTER_NAME["state"]] in "ZX":
             return None
-        return Found(pid, int(rest[_AFTER_NAME["ppid"]]), int(rest[_AFTER_NAME["started"]]))
+        return ProcessInfo(pid, int(fields[_AFTER_NAME["ppid"]]), int(fields[_AFTER_NAME["started"]]))
     except (OSError, ValueError, IndexError):
         return None
 
 
 def now_in_ticks() -> int:
-    """The present time in the units of `Found.started`."""
+    """The present time in the units of `ProcessInfo.started`."""
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
-def below(*roots: int) -> list[Found]:
+def below(*roots: int) -> list[ProcessInfo]:
     """All descendants of these, parents before children."""
     try:
-        numbers = [int(one.name) for one in Path("/proc").iterdir() if one.name.isdecimal()]
+        numbers = [int(info.name) for info in Path("/proc").iterdir() if info.name.isdecimal()]
     except OSError:
         return []
-    every = [one for number in numbers if (one := process(number)) is not None]
-    found: list[Found] = []
+    processes = [info for number in numbers if (info := process(number)) is not None]
+    descendants: list[ProcessInfo] = []
     parents = list(roots)
     while parents:
-        children = [one for one in every if one.parent in parents]
-        found += children
-        parents = [one.pid for one in children]
-    return found
+        children = [info for info in processes if info.parent in parents]
+        descendants += children
+        parents = [info.pid for info in children]
+    return descendants
 
 
-def send(processes: Iterable[Found], what: signal.Signals) -> None:
+def send(processes: Iterable[ProcessInfo], what: signal.Signals) -> None:
     """Sends a signal to each process that still exists."""
-    for one in processes:
-        now = process(one.pid)
-        if now is not None and now.started == one.started:
+    for info in processes:
+        now = process(info.pid)
+        if now is not None and now.started == info.started:
             with contextlib.suppress(OSError):
-                os.kill(one.pid, what)
+                os.kill(info.pid, what)

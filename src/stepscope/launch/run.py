@@ -14,10 +14,10 @@ from pathlib import Path
 from stepscope.base.chosen_ranks import chosen, may_be_chosen, names_nobody
 from stepscope.base.errors import StepScopeError
 from stepscope.base.ranks import Process, process_from
-from stepscope.launch.become import become, original_environment, warn
 from stepscope.launch.divert import Diverted
+from stepscope.launch.exec_command import exec_command, original_environment, warn
 from stepscope.launch.line import Line, capture_of, recorded_command, tool_line
-from stepscope.launch.output import outcome, own_stem, stem_name
+from stepscope.launch.output import outcome, reserve_stem, stem_name
 from stepscope.launch.preflight import executable_of, lacks_space, problems, this_node, version_of
 from stepscope.launch.supervise import Ended, Supervisor
 from stepscope.launch.tool import Request, Tool
@@ -27,7 +27,7 @@ LONGEST_END_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LaunchOptions:
     """The request to `stepscope launch`, the same in every process of the job.
 
     Args:
@@ -51,8 +51,8 @@ class Asked:
         """The request to the tool in one process."""
         capture, wish = None, self.wish
         if self.tool.way != "record" and (wish.steps or wish.capture):
-            asked = None if wish.capture == "auto" else wish.capture
-            capture = capture_of(self.tool, asked, has_nvidia=this_node().has_nvidia)
+            capture_name = None if wish.capture == "auto" else wish.capture
+            capture = capture_of(self.tool, capture_name, has_nvidia=this_node().has_nvidia)
         return replace(wish, stem=stem, version=version, capture=capture)
 
     def recorded(self, request: Request) -> list[str]:
@@ -67,37 +67,37 @@ class Launched:
     Args:
         status: the command's wait status.
         speaks: whether this is the lowest chosen rank, which reports for all.
-        was_told_to_end: whether a signal told the job to end.
+        was_terminated: whether a signal told the job to end.
     """
 
     status: int
     files: tuple[Path, ...]
     speaks: bool
-    was_told_to_end: bool
+    was_terminated: bool
 
 
-def dry_line(asked: Asked) -> str:
+def dry_line(options: LaunchOptions) -> str:
     """The line that this process would run, as it can be pasted into a shell.
 
     Raises:
         StepScopeError: it is unknown whether the process is chosen, or it cannot be run like that.
     """
     process = process_from(os.environ)
-    if not chosen(asked.ranks, process):
-        return shlex.join(asked.command)
+    if not chosen(options.ranks, process):
+        return shlex.join(options.command)
     try:
-        executable = executable_of(asked.tool)
+        executable = executable_of(options.tool)
     except StepScopeError:
-        executable = asked.tool.executables[0]
-    stem = asked.folder / stem_name(process, os.environ)
-    request = asked.request(stem, version_of(asked.tool, executable))
-    command = asked.recorded(request)
-    if asked.tool.way == "record":
+        executable = options.tool.executables[0]
+    stem = options.folder / stem_name(process, os.environ)
+    request = options.request(stem, version_of(options.tool, executable))
+    command = options.recorded(request)
+    if options.tool.way == "record":
         return Line(tuple(command), {}).typed()
-    line = tool_line(asked.tool, executable, request, command).typed()
+    line = tool_line(options.tool, executable, request, command).typed()
     # Most tools do not create it: nsys then leaves the report in /tmp.
-    is_there = asked.tool.way != "around" or asked.folder.is_dir()
-    return line if is_there else f"mkdir -p {shlex.quote(str(asked.folder))} && {line}"
+    is_there = options.tool.way != "around" or options.folder.is_dir()
+    return line if is_there else f"mkdir -p {shlex.quote(str(options.folder))} && {line}"
 
 
 def about_process(ranks: str | None) -> str:
@@ -118,27 +118,27 @@ def about_process(ranks: str | None) -> str:
     return f"{', '.join(numbers)} on {process.host}, by {by}: {whether}"
 
 
-def launch(asked: Asked) -> Launched:  # noqa: RET503 - `become` does not return
+def launch(options: LaunchOptions) -> Launched:  # noqa: RET503 - `exec_command` does not return
     """Runs the command under the tool if this process is chosen.
 
     A process that is not chosen, or cannot be profiled, becomes the command and does not return.
     """
-    if shutil.which(asked.command[0]) is None:
-        become(asked.command)  # reports errors as a shell would
+    if shutil.which(options.command[0]) is None:
+        exec_command(options.command)  # reports errors as a shell would
     process = process_from(os.environ)
     try:
-        if not chosen(asked.ranks, process):
-            _warn_of_nobody(asked.ranks, process)
-            become(asked.command)
+        if not chosen(options.ranks, process):
+            _warn_of_nobody(options.ranks, process)
+            exec_command(options.command)
     except StepScopeError as error:
         if process.rank == 0:
             warn(f"{error.message}; the command runs unprofiled", error.hint)
-        become(asked.command)
+        exec_command(options.command)
     try:
-        if asked.tool.way == "record":
-            become(asked.recorded(asked.request(asked.folder / "rank")))
-        with own_stem(asked.folder, stem_name(process, os.environ)) as stem:
-            launched = _profiled(asked, process, stem)
+        if options.tool.way == "record":
+            exec_command(options.recorded(options.request(options.folder / "rank")))
+        with reserve_stem(options.folder, stem_name(process, os.environ)) as stem:
+            launched = _profiled(options, process, stem)
         if launched is not None:
             return launched
     except StepScopeError as error:
@@ -146,44 +146,44 @@ def launch(asked: Asked) -> Launched:  # noqa: RET503 - `become` does not return
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         warn(f"rank {process.rank} runs unprofiled: {where}{error.strerror or error}")
-    become(asked.command)
+    exec_command(options.command)
 
 
 def _warn_of_nobody(ranks: str | None, process: Process) -> None:
     size = process.world_size
     # With a launcher that gives a rank but no size, rank 0 gets the size 1, which may be wrong.
-    known = size > 1 or process.rule == "single"
-    if process.rank == 0 and known and names_nobody(ranks, size):
+    is_certain = size > 1 or process.rule == "single"
+    if process.rank == 0 and is_certain and names_nobody(ranks, size):
         last = "only rank 0" if size == 1 else f"ranks 0 to {size - 1}"
         warn(f'nothing is profiled: "{ranks}" names none of this job\'s ranks', f"it has {last}")
 
 
-def _profiled(asked: Asked, process: Process, stem: Path) -> Launched | None:
+def _profiled(options: LaunchOptions, process: Process, stem: Path) -> Launched | None:
     """Runs the command under the tool; None if it was not started and the tool can no longer start it."""
-    tool = asked.tool
+    tool = options.tool
     executable = executable_of(tool)
     version = version_of(tool, executable)
-    request = asked.request(stem, version)
-    for one in problems(
+    request = options.request(stem, version)
+    for problem in problems(
         tool,
         version,
-        asked.folder,
-        asked.command,
+        options.folder,
+        options.command,
         this_node(),
-        wanted=request.wanted,
-        together=_chosen_here(asked.ranks, process),
+        set_name=request.set_name,
+        together=_chosen_here(options.ranks, process),
     ):
-        if one.severity != "note":
-            warn(f"rank {process.rank}: {one.what}", one.cure)
+        if problem.severity != "note":
+            warn(f"rank {process.rank}: {problem.what}", problem.cure)
     started_s = time.monotonic()
-    ended = _run(asked, process, executable, request)
-    if not ended.was_started and ended.told_to_end is None and not ended.gave_up:
+    ended = _run(options, process, executable, request)
+    if not ended.was_started and ended.termination is None and not ended.gave_up:
         # Many that start at once on a node disturb each other: nsys through its semaphores.
         warn(f"rank {process.rank}: {tool.name} {ended.tool or 'ended'} at its start, and is started again")
-        ended = _run(asked, process, executable, request)
+        ended = _run(options, process, executable, request)
     if not ended.was_started:
-        if ended.told_to_end is not None:
-            return Launched(ended.told_to_end, (), speaks=False, was_told_to_end=True)
+        if ended.termination is not None:
+            return Launched(ended.termination, (), speaks=False, was_terminated=True)
         why = ended.tool if ended.gave_up else f"{ended.tool or 'ended'} before it started the command"
         warn(f"rank {process.rank} runs unprofiled: {tool.name} {why}")
         return None
@@ -201,13 +201,13 @@ def _profiled(asked: Asked, process: Process, stem: Path) -> Launched | None:
     for words in wrong:
         warn(f"rank {process.rank}: {words}")
     return Launched(
-        status, files, speaks=_is_lowest(asked.ranks, process), was_told_to_end=ended.told_to_end is not None
+        status, files, speaks=_is_lowest(options.ranks, process), was_terminated=ended.termination is not None
     )
 
 
-def _run(asked: Asked, process: Process, executable: str, request: Request) -> Ended:
-    tool, stem, command = asked.tool, request.stem, asked.recorded(request)
-    supervisor = Supervisor(asked.longest_end_s, lambda words: warn(f"rank {process.rank}: {tool.name} {words}"))
+def _run(options: LaunchOptions, process: Process, executable: str, request: Request) -> Ended:
+    tool, stem, command = options.tool, request.stem, options.recorded(request)
+    supervisor = Supervisor(options.longest_end_s, lambda words: warn(f"rank {process.rank}: {tool.name} {words}"))
     try:
         with _temporary(tool, stem) as variables:
             if tool.way == "inside":
@@ -243,12 +243,12 @@ def _chosen_here(ranks: str | None, process: Process) -> int:
     if process.local_rank is None or not process.local_world_size:
         return 1
     first = process.rank - process.local_rank
-    found = [
+    chosen_locals = [
         local
         for local in range(process.local_world_size)
         if may_be_chosen(ranks, replace(process, rank=first + local, local_rank=local))
     ]
-    return len(found) if found[:1] == [process.local_rank] else 1
+    return len(chosen_locals) if chosen_locals[:1] == [process.local_rank] else 1
 
 
 def _is_lowest(ranks: str | None, process: Process) -> bool:

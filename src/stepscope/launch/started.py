@@ -24,9 +24,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-CLAIM, TOLD, OUTPUTS = "claim", "told", "outputs"
+CLAIM, STATUS, OUTPUTS = "claim", "status", "outputs"
 STARTED_AT, ENDED_AT, ROOM = 0, 64, 64
-"""Offsets in the file `TOLD`, which is allocated in advance, because the command may fill the disk or empty TMPDIR."""
+"""Offsets in the file `STATUS`, which is allocated in advance, because the command may fill the disk or empty TMPDIR."""
 FORWARDED = frozenset(
     {
         signal.SIGHUP,
@@ -55,7 +55,7 @@ def claim(folder: Path) -> bool:
     return True
 
 
-def told(file: int, at: int) -> list[int]:
+def read_status(file: int, at: int) -> list[int]:
     """Reads the numbers that a starter has written at an offset; empty before that.
 
     Raises:
@@ -86,9 +86,9 @@ def run_by_shell(command: Sequence[str]) -> list[str]:
     return ["/bin/sh", shutil.which(command[0]) or command[0], *command[1:]]
 
 
-def is_typed(one: signal.struct_siginfo) -> bool:
+def is_typed(info: signal.struct_siginfo) -> bool:
     """Whether a signal comes from the terminal, which sends it to its entire process group."""
-    return one.si_code > 0
+    return info.si_code > 0
 
 
 def main(folder: Path, supervisor: int, command: list[str]) -> int:
@@ -99,7 +99,7 @@ def main(folder: Path, supervisor: int, command: list[str]) -> int:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _occupy_outputs()
     try:
-        file = os.open(folder / TOLD, os.O_WRONLY)
+        file = os.open(folder / STATUS, os.O_WRONLY)
     except OSError:
         return 0
     if not claim(folder):
@@ -109,31 +109,31 @@ def main(folder: Path, supervisor: int, command: list[str]) -> int:
         process = spawn(command, os.environ)
     except OSError as error:
         code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
-        _tell(file, supervisor, ENDED_AT, str(code << 8))
+        _write_status(file, supervisor, ENDED_AT, str(code << 8))
         words = f"stepscope launch: {command[0]}: {error.strerror}\n"
         with contextlib.suppress(OSError):
             os.write(2, words.encode("utf-8", "replace"))
         return code
-    _tell(file, supervisor, STARTED_AT, f"{os.getpid()} {_ticks()} {process}")
+    _write_status(file, supervisor, STARTED_AT, f"{os.getpid()} {_ticks()} {process}")
     was_killed = threading.Event()
     watch = (supervisor, process, was_killed)
     threading.Thread(target=_end_with, args=watch, daemon=True).start()
     while True:
-        one = signal.sigwaitinfo(FORWARDED | {signal.SIGCHLD})
-        if one.si_signo == signal.SIGCHLD:
+        info = signal.sigwaitinfo(FORWARDED | {signal.SIGCHLD})
+        if info.si_signo == signal.SIGCHLD:
             # The process id stays reserved until the status is written.
             ended = os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if ended is not None:
                 break
-        elif not is_typed(one):
+        elif not is_typed(info):
             with contextlib.suppress(PermissionError):  # it runs as another user
-                os.kill(process, one.si_signo)
+                os.kill(process, info.si_signo)
     exited = ended.si_code == os.CLD_EXITED
     status = ended.si_status << 8 if exited else ended.si_status
-    _tell(file, supervisor, ENDED_AT, str(status))
+    _write_status(file, supervisor, ENDED_AT, str(status))
     if was_killed.is_set():  # the supervisor cannot do it any more
         with contextlib.suppress(OSError):
-            for name in (CLAIM, TOLD, OUTPUTS):
+            for name in (CLAIM, STATUS, OUTPUTS):
                 (folder / name).unlink(missing_ok=True)
             folder.rmdir()
     os.waitpid(process, 0)
@@ -159,13 +159,13 @@ def _occupy_outputs() -> None:
 
 def _take_outputs(folder: Path) -> None:
     """Replaces the output streams from the tool by the job's own: nsys pipes a command's output, and writes into it."""
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as asked:
-        asked.settimeout(_LONGEST_ANSWER_S)
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_LONGEST_ANSWER_S)
         with opened_folder(folder) as near:
-            asked.connect(f"{near}/{OUTPUTS}")
-        for place, own in enumerate(socket.recv_fds(asked, 1, 2)[1], start=1):
-            os.dup2(own, place)
-            os.close(own)
+            connection.connect(f"{near}/{OUTPUTS}")
+        for place, descriptor in enumerate(socket.recv_fds(connection, 1, 2)[1], start=1):
+            os.dup2(descriptor, place)
+            os.close(descriptor)
 
 
 def _ticks() -> int:
@@ -174,7 +174,7 @@ def _ticks() -> int:
     return int(text[text.rindex(")") + 1 :].split()[19])
 
 
-def _tell(file: int, supervisor: int, at: int, text: str) -> None:
+def _write_status(file: int, supervisor: int, at: int, text: str) -> None:
     """Writes text and wakes the supervisor, if it still exists, to read it."""
     try:
         os.pwrite(file, f"{text}\n".encode("ascii"), at)

@@ -39,23 +39,23 @@ class Ended:
         command: the command's wait status; None if it was not started, or is unknown.
         was_started: whether the command was started; if not, no starter runs it any more.
         tool: how the tool ended, in words; empty if all was well.
-        told_to_end: the signal that told the job to end, if one did.
+        termination: the signal that told the job to end, if one did.
         gave_up: whether the tool took too long to start the command.
     """
 
     command: int | None
     was_started: bool
     tool: str
-    told_to_end: signal.Signals | None
+    termination: signal.Signals | None
     gave_up: bool = False
 
 
 class Supervisor:
     """One command under one tool, which gets some time to write its files after the command has ended."""
 
-    def __init__(self, longest_end_s: float, say: Callable[[str], None]) -> None:
+    def __init__(self, longest_end_s: float, warn: Callable[[str], None]) -> None:
         self._longest_end_s = longest_end_s
-        self._say = say
+        self._warn = warn
         self._exchange = Exchange()
         self._mask: set[int | signal.Signals] = set()
         self._of_children: Any = signal.SIG_DFL
@@ -68,7 +68,7 @@ class Supervisor:
         self._status: int | None = None
         self._claimed = False
         self._gave_up = False
-        self._told_to_end: signal.Signals | None = None
+        self._termination: signal.Signals | None = None
         self._deadline = float("inf")
         self._hurried: signal.Signals | None = None
         """The signal that told the job to end after the command had ended."""
@@ -96,7 +96,7 @@ class Supervisor:
         self._exchange.hand_over_outputs()
         # The tool's own messages do not belong to the command's output.
         moved = [(os.POSIX_SPAWN_DUP2, 2, 1)]
-        self._tool = started.spawn(line.words, environment, file_actions=moved, **_group_of_its_own())
+        self._tool = started.spawn(line.words, environment, file_actions=moved, **_new_group())
         self._wait_for_start()
         if self._starter or self._status is not None:
             self._wait_for_command()
@@ -110,7 +110,7 @@ class Supervisor:
                 how = f"had not written its files at a {self._hurried.name}, and was ended"
         if self._gave_up:
             how = f"did not start the command within {LONGEST_START_S:g} s, and was ended"
-        return Ended(self._status, not self._claimed, how, self._told_to_end, self._gave_up)
+        return Ended(self._status, not self._claimed, how, self._termination, self._gave_up)
 
     def run_diverted(self, command: Sequence[str], environment: dict[str, str], output: Diverted) -> Ended:
         """Runs a command without a tool around it, and diverts lines of its output.
@@ -120,12 +120,12 @@ class Supervisor:
         """
         self._block_signals()
         moved = [(os.POSIX_SPAWN_DUP2, output.to, 1)]
-        self._command = started.spawn(command, environment, file_actions=moved, **_group_of_its_own())
+        self._command = started.spawn(command, environment, file_actions=moved, **_new_group())
         output.start()
         while self._status is None:
             self._wait(None)
         output.finish()
-        return Ended(self._status, was_started=True, tool="", told_to_end=self._told_to_end)
+        return Ended(self._status, was_started=True, tool="", termination=self._termination)
 
     def _block_signals(self) -> None:
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
@@ -144,7 +144,7 @@ class Supervisor:
         """Waits until the command runs, has ended, or is claimed here, so that no starter runs it any more."""
         deadline = time.monotonic() + LONGEST_START_S
         while not (self._starter or self._status is not None):
-            over = self._tool_status is not None or self._told_to_end is not None
+            over = self._tool_status is not None or self._termination is not None
             if over or time.monotonic() > deadline:
                 self._claimed = started.claim(self._exchange.folder)
                 self._gave_up = self._claimed and not over
@@ -173,7 +173,7 @@ class Supervisor:
         while self._status is None:
             if self._tool_status and not warned:
                 warned = True
-                self._say(f"{_how(self._tool_status)} while the command runs, which goes on unprofiled")
+                self._warn(f"{_how(self._tool_status)} while the command runs, which goes on unprofiled")
             if not any(map(processes.process, (self._starter, self._command))):
                 # The starter writes it before it ends; if it was killed, the process that adopted the command knows.
                 self._reap()
@@ -192,53 +192,53 @@ class Supervisor:
         overdue = bool(left)
         for what in (signal.SIGTERM, signal.SIGKILL):
             deadline = time.monotonic() + _GRACE_S
-            processes.send([*left, *processes.below(*(one.pid for one in left))], what)
+            processes.send([*left, *processes.below(*(info.pid for info in left))], what)
             while (left := self._tools()) and time.monotonic() < deadline:
                 self._wait(deadline)
-        if self._told_to_end is not None:
+        if self._termination is not None:
             # What the command left behind was told to end with its process group.
-            processes.send(processes.below(os.getpid()), self._told_to_end)
+            processes.send(processes.below(os.getpid()), self._termination)
         self._reap()
         return overdue and not self._claimed
 
-    def _tools(self) -> list[processes.Found]:
+    def _tools(self) -> list[processes.ProcessInfo]:
         """The tool's processes: itself, the starter, and those of our children that are no younger than the starter.
 
         Start times have a resolution of 10 ms, in which no Python starts and runs a command.
         """
         return [
-            one
-            for one in processes.below(os.getpid())
-            if one.pid in (self._tool, self._starter)
-            or (one.parent == os.getpid() and (self._starter_ticks is None or one.started <= self._starter_ticks))
+            info
+            for info in processes.below(os.getpid())
+            if info.pid in (self._tool, self._starter)
+            or (info.parent == os.getpid() and (self._starter_ticks is None or info.started <= self._starter_ticks))
         ]
 
     def _wait(self, deadline: float | None) -> None:
         """Waits for a signal and handles it."""
         if deadline is None:
-            one: signal.struct_siginfo | None = signal.sigwaitinfo(_WAITED)
+            info: signal.struct_siginfo | None = signal.sigwaitinfo(_WAITED)
         else:
             # The kernel limits this number; longer waits are repeated.
             left_s = min(deadline - time.monotonic(), LONGEST_START_S)
-            one = signal.sigtimedwait(_WAITED, max(0.0, left_s))
-        if one is None:
+            info = signal.sigtimedwait(_WAITED, max(0.0, left_s))
+        if info is None:
             return
-        if one.si_signo == signal.SIGCHLD:
+        if info.si_signo == signal.SIGCHLD:
             self._reap()
             return
-        what = signal.Signals(one.si_signo)
+        what = signal.Signals(info.si_signo)
         # Ignored signals, such as SIGHUP under nohup, also arrive while they are blocked.
         if what in _ENDING and signal.getsignal(what) != signal.SIG_IGN:
-            self._told_to_end = what
+            self._termination = what
             self._look()
             if self._status is not None:  # the tool has time for its files until the second signal
                 left_s = LONGEST_REMAINS_S if self._hurried is None else 0.0
                 self._deadline = min(self._deadline, time.monotonic() + left_s)
                 self._hurried = what
         if not self._command:
-            self._early.append((what, processes.now_in_ticks() if started.is_typed(one) else None))
+            self._early.append((what, processes.now_in_ticks() if started.is_typed(info) else None))
         # Keys of the terminal reach the command too, in our group or through a tool that moved it to another.
-        elif not started.is_typed(one):
+        elif not started.is_typed(info):
             self._pass_on(what)
 
     def _pass_on(self, what: signal.Signals) -> None:
@@ -260,9 +260,9 @@ class Supervisor:
 
     def _look(self) -> None:
         with contextlib.suppress(OSError, ValueError):
-            if not self._starter and (numbers := started.told(self._exchange.told, started.STARTED_AT)):
+            if not self._starter and (numbers := started.read_status(self._exchange.status_file, started.STARTED_AT)):
                 self._starter, self._starter_ticks, self._command = numbers
-            if self._status is None and (numbers := started.told(self._exchange.told, started.ENDED_AT)):
+            if self._status is None and (numbers := started.read_status(self._exchange.status_file, started.ENDED_AT)):
                 self._status = numbers[0]
 
 
@@ -293,7 +293,7 @@ def _passed_on(status: int) -> tuple[int, ...]:
     return (status, (128 + os.WTERMSIG(status)) << 8) if os.WIFSIGNALED(status) else (status,)
 
 
-def _group_of_its_own() -> dict[str, int]:
+def _new_group() -> dict[str, int]:
     return {} if _on_terminal() else {"setpgroup": 0}
 
 

@@ -39,7 +39,7 @@ class Request:
         version: the version of the installed tool, as (2022, 4, 2); empty if unknown, which counts as new.
         capture: how the command starts and stops the tool, one of `SIGNALS`; None: it does not.
         delay_s, duration_s: when to start after the command, and for how long (seconds); None: not limited.
-        wanted: the value of `--set`; None: the tool's default.
+        set_name: the value of `--set`; None: the tool's default.
         nvtx: whether NVTX ranges of the script are to be kept.
         kernels: names of the kernels to record, however demangled; none: all.
         metrics: names of the metrics to record, nvprof's or the tool's own.
@@ -51,7 +51,7 @@ class Request:
     capture: str | None = None
     delay_s: float | None = None
     duration_s: float | None = None
-    wanted: str | None = None
+    set_name: str | None = None
     options: tuple[str, ...] = ()
     nvtx: bool = False
     kernels: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Request:
         """Whether the tool is known to be older than this version."""
         return bool(self.version) and self.version < than
 
-    def merged(self, own: Sequence[str], short: Mapping[str, str] | None = None) -> list[str]:
+    def merged(self, ours: Sequence[str], short: Mapping[str, str] | None = None) -> list[str]:
         """Our options, each one word (`--trace=cuda`), then the user's, which replace ours.
 
         Args:
@@ -77,7 +77,7 @@ class Request:
         ['-t', 'osrt']
         """
         given = {_flag(word, short or {}) for word in self.options if word.startswith("-")}
-        return [*(word for word in own if _flag(word, {}) not in given), *self.options]
+        return [*(word for word in ours if _flag(word, {}) not in given), *self.options]
 
 
 def _flag(word: str, short: Mapping[str, str]) -> str:
@@ -99,11 +99,11 @@ class Written:
     lacks: Callable[[Path, str], str]
     required: bool = True
 
-    def found(self, stem: Path) -> list[Path]:
+    def find(self, stem: Path) -> list[Path]:
         """The files of this kind with a stem, by name."""
         return self._glob(stem.parent, _literal(stem.name))
 
-    def found_in(self, folder: Path) -> list[Path]:
+    def find_in(self, folder: Path) -> list[Path]:
         """The files of this kind in a folder, with any stem, by name."""
         return self._glob(folder, "*")
 
@@ -142,7 +142,7 @@ class Tool:
         finalize: returns arguments that finish a raw result later, on another machine, or none if it is finished; None
             if the run finishes results.
         prefixes: for `inside`, the starts of its lines of output; such lines go into `{stem}.NAME.txt`.
-        nothing: why a successful run may leave no file, in words.
+        no_file_reason: why a successful run may leave no file, in words.
         reads: the format by which StepScope reads its files; empty if it cannot.
     """
 
@@ -165,7 +165,7 @@ class Tool:
     query_metrics: tuple[str, ...] = ()
     finalize: Callable[[Path], list[str]] | None = None
     prefixes: tuple[bytes, ...] = ()
-    nothing: str = ""
+    no_file_reason: str = ""
     reads: str = ""
     question: str = "summary"
 
@@ -175,11 +175,11 @@ class Tool:
         Raises:
             UsageError: an unknown set, or an unsupported delay, duration, kernels, metrics or ranges.
         """
-        if request.wanted is not None and not self.sets:
+        if request.set_name is not None and not self.sets:
             raise self.refusal("has no --set", "leave it out, or give options of its own between two --")
         # A word in capitals stands for any text.
-        if request.wanted not in (None, *self.sets) and not self.sets[0].isupper():
-            raise self.refusal(f"has no set {request.wanted}", f"name one of: {', '.join(self.sets)}")
+        if request.set_name not in (None, *self.sets) and not self.sets[0].isupper():
+            raise self.refusal(f"has no set {request.set_name}", f"name one of: {', '.join(self.sets)}")
         for option, seconds in (("--delay", request.delay_s), ("--duration", request.duration_s)):
             if seconds is not None and option not in self.delays:
                 raise self.refusal(f"has no {option}", "leave it out, or name steps with --steps")

@@ -32,17 +32,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-NOTHING: AbstractContextManager[None] = nullcontext()
+NO_REGION: AbstractContextManager[None] = nullcontext()
 """The shared region that does nothing. torch.compile can trace this one, but no class of ours."""
 
 Opener = Callable[[str], "AbstractContextManager[Any] | None"]
 
 
-_MOST_CHARACTERS = 1000
-_MOST_NUMBER = 1e100
+_MAX_CHARACTERS = 1000
+_MAX_NUMBER = 1e100
 """Largest number of an iteration: numbers are summed and squared, and must stay finite."""
-_MOST_WARNINGS = 20
-_MOST_NAMES = 256
+_MAX_WARNINGS = 20
+_MAX_NAMES = 256
 """Distinct names of numbers: thousands of iterations are kept, each with its names."""
 
 
@@ -102,14 +102,14 @@ def region(name: str) -> AbstractContextManager[Any]:
     """
     # Must come first: compiled code that looked at the openers would be compiled again for each change.
     if _is_compiling() or not _openers:
-        return NOTHING
+        return NO_REGION
     try:
         text = _text(name)
         regions = [opened for opener in _openers if (opened := opener(text)) is not None]
     except Exception as error:
         _warn("region", f"a region is left out: {described(error)}")
-        return NOTHING
-    return _Region(regions) if regions else NOTHING
+        return NO_REGION
+    return _Region(regions) if regions else NO_REGION
 
 
 def traced(function: Callable[P, R]) -> Callable[P, R]:
@@ -148,19 +148,19 @@ def value(name: str, number: Any) -> None:
     text = "..."
     try:
         text = _text(name)
-        known = _known(text, number)
-        if known is not None and _is_one_of_few(text):
+        checked = _checked(text, number)
+        if checked is not None and _is_known_name(text):
             for taker in _takers:
-                taker(text, known)
+                taker(text, checked)
     except Exception as error:
         _warn_of(text, described(error))
 
 
-def _is_one_of_few(name: str) -> bool:
+def _is_known_name(name: str) -> bool:
     if name not in _names:
-        if len(_names) == _MOST_NAMES:
+        if len(_names) == _MAX_NAMES:
             if "names" not in _warned:
-                many = f"as are all after it: there are {_MOST_NAMES} names already"
+                many = f"as are all after it: there are {_MAX_NAMES} names already"
                 _warn("names", f"value({name[:100]!r}, ...) is left out, {many}")
             return False
         _names.add(name)
@@ -170,10 +170,10 @@ def _is_one_of_few(name: str) -> bool:
 def _text(name: Any) -> str:
     """A name that all listeners accept: torch's profiler needs UTF-8, and a label must not be empty."""
     text = str(name)
-    return printable(text[:_MOST_CHARACTERS]) if text else "unnamed"
+    return printable(text[:_MAX_CHARACTERS]) if text else "unnamed"
 
 
-def _known(name: str, number: Any) -> float | None:
+def _checked(name: str, number: Any) -> float | None:
     if not isinstance(number, int | float):
         device = getattr(number, "device", "cpu")
         if getattr(device, "type", device) != "cpu":
@@ -187,8 +187,8 @@ def _known(name: str, number: Any) -> float | None:
     if isinstance(number, bool) or not isinstance(number, int | float) or math.isnan(number):
         _warn_of(name, f"{number!r:.100} is not a number")
         return None
-    if abs(number) > _MOST_NUMBER:
-        _warn_of(name, f"it is beyond {_MOST_NUMBER:g}")
+    if abs(number) > _MAX_NUMBER:
+        _warn_of(name, f"it is beyond {_MAX_NUMBER:g}")
         return None
     return number
 
@@ -198,10 +198,10 @@ def _warn_of(name: str, reason: str) -> None:
 
 
 def _warn(what: str, message: str) -> None:
-    if what in _warned or len(_warned) == _MOST_WARNINGS:
+    if what in _warned or len(_warned) == _MAX_WARNINGS:
         return
     _warned.add(what)
-    warn_once(message if len(_warned) < _MOST_WARNINGS else f"{message}; what else is left out is not said")
+    warn_once(message if len(_warned) < _MAX_WARNINGS else f"{message}; what else is left out is not said")
 
 
 def take_values(taker: Taker) -> None:

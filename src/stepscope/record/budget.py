@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from stepscope.base.statistics import median_interval, quantile
 
-MOST_PART = 0.005
+MAX_SHARE = 0.005
 """The part of the time of all steps that recording may take in total."""
 OF_STEPS, OF_STACKS, OF_MACHINE = 0.7, 0.2, 0.1
 """Parts of that for measuring in steps, for sampling stacks and for reading the machine."""
@@ -22,7 +22,7 @@ _JUDGED = 32
 _JUDGED_AGAIN = 8
 """The same after k has changed: rarer work has colder caches, and takes longer each time."""
 _REMEMBERED = 2 * _JUDGED
-_MOST_EVERY = 256
+_MAX_INTERVAL = 256
 """A run of a minute has some hundred timed steps, however short they are. The limit above still holds if measuring a
 step takes no longer than the step."""
 _BESIDES = 2
@@ -34,15 +34,15 @@ long, the next judgement is minutes away."""
 _WORD = (1 << 64) - 1
 
 
-def next_timed(step: int, every: int) -> int:
-    """The first step from this one on that is measured if one in `every`, a power of two, is.
+def next_timed(step: int, interval: int) -> int:
+    """The first step from this one on that is measured if one in `interval`, a power of two, is.
 
     The measured step of a block of 2 ** j steps is that of one of its halves, chosen by a hash of j and the block's
     number.
     """
-    if every == 1:
+    if interval == 1:
         return step
-    level = every.bit_length() - 1
+    level = interval.bit_length() - 1
     block = step >> level
     chosen = _chosen(level, block)
     return chosen if chosen >= step else _chosen(level, block + 1)
@@ -67,7 +67,7 @@ class Budget:
 
     def __init__(self, *, share: float = OF_STEPS) -> None:
         self.share = share
-        self.every = 1
+        self.interval = 1
         """It is measured in one of this many steps."""
         self.cost_ns: int | None = None
         """Its last judged cost to the job, the median."""
@@ -83,22 +83,22 @@ class Budget:
 
     def left_out(self, step: int) -> int:
         """How many steps, from this one on, do not measure it."""
-        return next_timed(step, self.every) - step
+        return next_timed(step, self.interval) - step
 
     @property
     def judged(self) -> bool:
         return self.cost_ns is not None
 
-    def spent(self, own_ns: int, step_ns: int, longer_ns: int = 0) -> None:
+    def spent(self, overhead_ns: int, step_ns: int, longer_ns: int = 0) -> None:
         """Records the cost of a measured step.
 
         Args:
             longer_ns: how much longer it was than its neighbours. Only its certain part counts, because it scatters.
         """
-        self._steps.append((own_ns, longer_ns, step_ns))
-        cost_ns = _BESIDES * max(own_ns, self._certain_ns)
+        self._steps.append((overhead_ns, longer_ns, step_ns))
+        cost_ns = _BESIDES * max(overhead_ns, self._certain_ns)
         enough = self._enough(cost_ns, step_ns)
-        self._cheap = [*self._cheap, enough] if _TOO_SELDOM * enough <= self.every else []
+        self._cheap = [*self._cheap, enough] if _TOO_SELDOM * enough <= self.interval else []
         if len(self._cheap) == _IN_A_ROW:
             self.cost_ns = round(cost_ns)
             self._change(max(self._cheap))
@@ -107,24 +107,24 @@ class Budget:
         if self._judge_in:
             return
         self._judge_in = _JUDGED
-        own, longer, times = (sorted(column) for column in zip(*self._steps, strict=True))
+        overheads, longer, times = (sorted(column) for column in zip(*self._steps, strict=True))
         self._certain_ns, _ = median_interval(longer) or (0.0, 0.0)
-        cost_ns = _BESIDES * max(quantile(own, 0.5), self._certain_ns)
+        cost_ns = _BESIDES * max(quantile(overheads, 0.5), self._certain_ns)
         self.cost_ns = round(cost_ns)
-        every = self._enough(cost_ns, quantile(times, 0.5))
+        interval = self._enough(cost_ns, quantile(times, 0.5))
         # Avoids switching back and forth between two values.
-        if every > self.every or 2 * every < self.every:
-            self._change(every)
+        if interval > self.interval or 2 * interval < self.interval:
+            self._change(interval)
 
-    def _change(self, every: int) -> None:
-        self.every = every
+    def _change(self, interval: int) -> None:
+        self.interval = interval
         self._judge_in = _JUDGED_AGAIN
         self._steps.clear()
         self._cheap = []
 
     def _enough(self, cost_ns: float, step_ns: float) -> int:
         part = cost_ns / max(step_ns, 1)
-        every = 1
-        while part > self.share * MOST_PART * every and every < _MOST_EVERY:
-            every *= 2
-        return every
+        interval = 1
+        while part > self.share * MAX_SHARE * interval and interval < _MAX_INTERVAL:
+            interval *= 2
+        return interval

@@ -99,15 +99,18 @@ def pattern(text: str) -> re.Pattern[str]:
         return f"(?=(?P<{name}>{expression}))(?P={name})"
 
     def within(part: str, last: bool) -> str:
-        begins, *parts = map(re.escape, part.split("*"))
+        start, *parts = map(re.escape, part.split("*"))
         ends = "[^.]*" + parts.pop() if last and parts else ""
-        return begins + "".join(once("[^.]*?" + one) for one in parts) + ends
+        return start + "".join(once("[^.]*?" + part) for part in parts) + ends
 
     if not others:
         return re.compile(within(first, True))
     *between, last = others
     return re.compile(
-        within(first, False) + "".join(once(".*?" + within(one, False)) for one in between) + ".*" + within(last, True)
+        within(first, False)
+        + "".join(once(".*?" + within(part, False)) for part in between)
+        + ".*"
+        + within(last, True)
     )
 
 
@@ -122,9 +125,9 @@ def parse_label(text: str) -> Label:
     """
     text = text.strip()
     occurrence = None
-    found = _OCCURRENCE.fullmatch(text)
-    if found is not None:
-        text, occurrence = found["label"].strip(), int(found["occurrence"])
+    match = _OCCURRENCE.fullmatch(text)
+    if match is not None:
+        text, occurrence = match["label"].strip(), int(match["occurrence"])
     if not text:
         raise ValueError("a label is empty")
     if text in NAMED:

@@ -82,7 +82,7 @@ def keep(
             warn_once(f"another process has written {directory / name}; {what} is {other_name}")
             name = other_name
             write_complete(directory / name, write)
-        _OURS[directory / name] = _there(directory / name)
+        _OURS[directory / name] = _identity(directory / name)
         return directory / name
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
@@ -97,19 +97,19 @@ def keep(
 
 
 _OURS: dict[Path, tuple[int, int] | None] = {}
-"""What this process last wrote at a path, as returned by `_there`."""
+"""What this process last wrote at a path, as returned by `_identity`."""
 
 
-def _there(path: Path) -> tuple[int, int] | None:
+def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns
 
 
 def _is_ours(path: Path) -> bool:
-    return path in _OURS and _OURS[path] == _there(path) is not None
+    return path in _OURS and _OURS[path] == _identity(path) is not None
 
 
 @cache

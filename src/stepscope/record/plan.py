@@ -19,7 +19,6 @@ import importlib
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,14 +32,14 @@ from stepscope.record.labels import Direction, Label, label_in_layer, parse_labe
 
 _DIRECTIONS: tuple[tuple[str, Direction], ...] = (("forward_events", "forward"), ("backward_events", "backward"))
 _MODES = ("one_at_a_time", "in_rounds", "one_shot")
-OWN = "auto"
+AUTO = "auto"
 """Stands for a plan that the recording makes itself from what it watches."""
 
 _QUOTED = re.compile(r'"([^"]*)"|\'([^\']*)\'')
 _KEY = re.compile(r"^\s*\[?(?:layers\.)?([\w.-]+)()\s*[\]=]")
 
-_OWN_WARMUP = 3
-_MOST_BYTES = 1 << 22
+_AUTO_WARMUP = 3
+_MAX_BYTES = 1 << 22
 _TOO_LARGE = "not a plan: a number has thousands of digits"
 
 ERRORS = {"bad-plan": "The plan of an inline measurement cannot be used; the message names the line."}
@@ -91,7 +90,7 @@ class Plan:
     measured_seconds: float | None = None
 
     @property
-    def is_own(self) -> bool:
+    def is_automatic(self) -> bool:
         """Whether the recording names the events itself."""
         return not self.entries
 
@@ -115,8 +114,8 @@ class _Reader:
         if self.named is None:
             self.named = {}
             for number, line in enumerate(self.lines, 1):
-                for found in (*_QUOTED.finditer(line), *_KEY.finditer(line)):
-                    self.named.setdefault(found[1] or found[2] or "", []).append(number)
+                for match in (*_QUOTED.finditer(line), *_KEY.finditer(line)):
+                    self.named.setdefault(match[1] or match[2] or "", []).append(number)
         numbers = self.named.get(text, [])
         start = (self.line_of(after) or 1) if after is not None else 1
         first = bisect.bisect_left(numbers, start)
@@ -218,9 +217,9 @@ def _text_of(path: Path) -> str:
     if not path.is_file() and path.exists() and not path.is_dir():
         raise ValueError("it is no file")
     with path.open("rb") as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise ValueError(f"it has more than {_MOST_BYTES >> 20} MiB")
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise ValueError(f"it has more than {_MAX_BYTES >> 20} MiB")
     return data.decode("utf-8-sig")  # some editors put a byte order mark first
 
 
@@ -244,7 +243,8 @@ def read_plan(path: str | Path) -> Plan:
             # Python's reader would keep the last of two.
             table = dict(pairs)
             if len(table) < len(pairs):
-                twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+                names = [name for name, _ in pairs]
+                twice = next(name for name in names if names.count(name) > 1)
                 raise PlanError(
                     f'{source}{_line_of_second(twice, text)}: "{twice}" is there twice',
                     hint="put what belongs to it in one place",
@@ -296,8 +296,8 @@ def _named(label: Label) -> str:
 
 def _line_of_second(name: str, text: str) -> str:
     """`, line 7` for a name's second occurrence; empty if it has more, in other objects."""
-    found = [place.start() for place in re.finditer(re.escape(json.dumps(name)), text)]
-    return f", line {text.count(chr(10), 0, found[1]) + 1}" if len(found) == 2 else ""
+    places = [place.start() for place in re.finditer(re.escape(json.dumps(name)), text)]
+    return f", line {text.count(chr(10), 0, places[1]) + 1}" if len(places) == 2 else ""
 
 
 def _read_toml(text: str, source: str) -> dict[str, Any]:
@@ -306,8 +306,8 @@ def _read_toml(text: str, source: str) -> dict[str, Any]:
     try:
         mapping: dict[str, Any] = toml.loads(text)
     except toml.TOMLDecodeError as error:
-        found = re.search(r"at line (\d+)", str(error))
-        line = f", line {found[1]}" if found else ""
+        match = re.search(r"at line (\d+)", str(error))
+        line = f", line {match[1]}" if match else ""
         what = re.sub(r"\s*\(at .*\)", "", str(error))
         raise PlanError(f"{source}{line}: not TOML: {what}") from None
     except RecursionError:
@@ -328,8 +328,8 @@ def as_plan(plan: Plan | Mapping[str, object] | str | Path) -> Plan:
     """
     if isinstance(plan, Plan):
         return plan
-    if plan == OWN:
-        return Plan((), source="the plan made here", mode="in_rounds", warmup=_OWN_WARMUP)
+    if plan == AUTO:
+        return Plan((), source="the plan made here", mode="in_rounds", warmup=_AUTO_WARMUP)
     if isinstance(plan, Mapping):
         return plan_from(plan)
     return read_plan(plan)

@@ -35,7 +35,7 @@ from stepscope.record.trouble import Guard
 T = TypeVar("T")
 Itself = TypeVar("Itself", bound="EveryStep")
 
-SCRIPTS_OWN: list[Path] = []
+SCRIPT_FOLDERS: list[Path] = []
 """Folders of the recordings that the script itself started, with `inline.start` or `trace`."""
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from stepscope.record.clock import Clock
 
-MOST_MEASUREMENTS = 16_384
+MAX_MEASUREMENTS = 16_384
 """Most measurements in flight: a step of a thousand micro-batches has two thousand."""
 
 Marked = tuple[int, Any, Any]
@@ -77,9 +77,9 @@ class Sample:
 class Ring:
     """A queue of at most `capacity` iterations and `most` measurements; `lost` counts dropped ones by key."""
 
-    def __init__(self, capacity: int = 64, *, most: int = MOST_MEASUREMENTS) -> None:
+    def __init__(self, capacity: int = 64, *, max_measurements: int = MAX_MEASUREMENTS) -> None:
         self.capacity = capacity
-        self.most = most
+        self.max_measurements = max_measurements
         self.lost: dict[int, int] = {}
         self._queue: deque[Pending] = deque()
         self._measurements = 0
@@ -91,7 +91,7 @@ class Ring:
         """Adds an iteration's measurements; drops the oldest when the ring is full."""
         self._queue.append(pending)
         self._measurements += len(pending)
-        while len(self._queue) > self.capacity or self._measurements > self.most:
+        while len(self._queue) > self.capacity or self._measurements > self.max_measurements:
             self._give_up()
 
     def read(self) -> Iterator[tuple[int, Sample]]:

@@ -47,7 +47,7 @@ class Sampling:
         self._began_epoch_ns = time.time_ns()
         self._hardware = HardwareSampler() if host else None
         self._process: subprocess.Popen[bytes] | None = None
-        self._said: IO[bytes] | None = None
+        self._output: IO[bytes] | None = None
         self._file: Path | None = None
         self.why_not: str | None = None
         """Why there are no samples, or not of everything; None if all went well."""
@@ -80,7 +80,7 @@ class Sampling:
         if figures is not None:
             process = self._who.named()
             document = host_document(figures, process, self._began_epoch_ns)
-            kept = keep_json(
+            path = keep_json(
                 self._out,
                 file_name(process, "host"),
                 document,
@@ -88,7 +88,7 @@ class Sampling:
                 since_epoch_s=self._began_epoch_ns / 1e9,
                 other_name=file_name(process, "host", by_pid=True),
             )
-            written += [] if kept is None else [kept]
+            written += [] if path is None else [path]
         return written
 
     def _start(self) -> None:
@@ -106,11 +106,11 @@ class Sampling:
         words += ["-s", "-f", "speedscope", "-o", str(self._file)]
         if platform.machine() in ("x86_64", "AMD64"):
             words.append("-n")
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115  # read and closed when py-spy has ended
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115  # read and closed when py-spy has ended
         self._process = subprocess.Popen(  # noqa: S603  # the user's own py-spy
             ["/bin/sh", "-c", _WATCHED, "sh", *words],
             stdin=subprocess.PIPE,
-            stdout=self._said,
+            stdout=self._output,
             stderr=subprocess.STDOUT,
             # Keys of the terminal are meant for the script.
             start_new_session=True,
@@ -149,13 +149,13 @@ class Sampling:
                 warn_once(f"{self.why_not}; its samples are lost")
                 return []
         if self._file is not None and self._file.exists():
-            return self._kept(self._file)
+            return self._store(self._file)
         if self._process is not None:
             self.why_not = f"py-spy wrote no samples: {self._last_words()}"
             warn_once(self.why_not)
         return []
 
-    def _kept(self, file: Path) -> list[Path]:
+    def _store(self, file: Path) -> list[Path]:
         """Gives the samples the name of an earlier run's, unless another job uses it."""
 
         def copy(named: BinaryIO) -> None:
@@ -164,24 +164,24 @@ class Sampling:
 
         name = file.name.replace(f".pid{self._pid}.rank", ".rank")
         since_epoch_s = self._began_epoch_ns / 1e9
-        kept = keep(self._out, name, copy, what="the samples", since_epoch_s=since_epoch_s, other_name=file.name)
-        if kept not in (None, file):
+        path = keep(self._out, name, copy, what="the samples", since_epoch_s=since_epoch_s, other_name=file.name)
+        if path not in (None, file):
             file.unlink()
-        return [file] if kept is None else [kept]
+        return [file] if path is None else [path]
 
     def _last_words(self) -> str:
-        if self._said is None:
+        if self._output is None:
             return ""
-        self._said.seek(0)
-        lines = self._said.read().decode("utf-8", "replace").strip().splitlines()
-        told = [line for line in lines if "Error" in line or "rror:" in line]
-        return (told or lines or ["it said nothing"])[0]
+        self._output.seek(0)
+        lines = self._output.read().decode("utf-8", "replace").strip().splitlines()
+        errors = [line for line in lines if "Error" in line or "rror:" in line]
+        return (errors or lines or ["it said nothing"])[0]
 
 
 def _py_spy() -> str | None:
     """Finds the program, including in an environment that was not activated."""
-    beside = str(Path(sys.executable).parent)
-    return shutil.which("py-spy") or shutil.which("py-spy", path=beside)
+    folder = str(Path(sys.executable).parent)
+    return shutil.which("py-spy") or shutil.which("py-spy", path=folder)
 
 
 def _let_read_us(pid: int) -> None:

@@ -121,8 +121,8 @@ def _threads_go_on() -> bool:
 def _check_python(target: str, arguments: Sequence[str]) -> None:
     """Refuses Python itself and scripts of other interpreters with a UsageError."""
     if re.fullmatch(r"python[\d.]*|pypy[\d.]*", Path(target).name):
-        rest = next((word for word in arguments if word.endswith(".py")), "train.py")
-        what = " ".join(arguments[:2]) if arguments[:1] == ["-m"] else rest
+        script = next((word for word in arguments if word.endswith(".py")), "train.py")
+        what = " ".join(arguments[:2]) if arguments[:1] == ["-m"] else script
         raise UsageError(
             f"{target} runs a script, and is none",
             hint=f"leave it out, StepScope runs the script itself: -- {what} ARGS",

@@ -34,26 +34,26 @@ def settings(model: Any = None, *, in_forward: bool = False) -> dict[str, Any]:
     """
     import torch
 
-    found: dict[str, Any] = {"python": platform.python_version(), "torch": torch.__version__}
-    asked = _asked(torch)
+    values: dict[str, Any] = {"python": platform.python_version(), "torch": torch.__version__}
+    queries = _queries(torch)
     if in_forward:
-        asked["autocast"] = lambda: _autocast(torch, model)
-    for name, ask in asked.items():
+        queries["autocast"] = lambda: _autocast(torch, model)
+    for name, ask in queries.items():
         # One by one, because versions of torch differ in what they have and what they refuse.
         with suppress(Exception):
             value = ask()
             if value is not None:
-                found[name] = value
-    found.update(_loader)
-    found["environment"] = {
+                values[name] = value
+    values.update(_loader)
+    values["environment"] = {
         name: value
         for name, value in sorted(os.environ.items())
         if may_store_variable(name) and name not in RANK_VARIABLES
     }
-    return found
+    return values
 
 
-def _asked(torch: Any) -> dict[str, Callable[[], Any]]:
+def _queries(torch: Any) -> dict[str, Callable[[], Any]]:
     backends = torch.backends
     return {
         "cuda": lambda: torch.version.cuda,

@@ -26,11 +26,11 @@ def _train(recording: Recordings, *, accumulate: int = 1, steps: int = 6, at: in
     losses = []
     recording.start(at, model, [optimizer])
     for number, batch in enumerate(batches(steps * accumulate), start=1):
-        recording.micro_step_begins()
+        recording.start_micro_step()
         loss = model(batch).square().mean()
         loss.backward()
         losses.append(loss.item())
-        recording.micro_step_ends()
+        recording.end_micro_step()
         if number % accumulate == 0:
             optimizer.step()
             optimizer.zero_grad()
@@ -49,11 +49,11 @@ def test_a_number_that_stays_is_no_step_and_one_that_grows_is(tmp_path: Path) ->
 
 def test_what_is_told_before_the_beginning_and_after_the_end_is_nothing(tmp_path: Path) -> None:
     recording = Recordings(tmp_path, steps=1)
-    recording.micro_step_begins()
+    recording.start_micro_step()
     recording.step(1)
     assert recording.stop() == []
     _train(recording)
-    recording.micro_step_begins()
+    recording.start_micro_step()
     recording.step(9)
     recording.exclude_current()
     assert len(recording.stop()) == 1

@@ -46,7 +46,7 @@ def test_a_system_without_proc_has_no_figures(tmp_path) -> None:
 
 def test_a_thread_has_the_name_that_python_gave_it(monkeypatch) -> None:
     """The system knows it by that of the process which started it."""
-    monkeypatch.setattr(process_tree, "_MOST_THREADS", 10_000)  # of the tests' process, too
+    monkeypatch.setattr(process_tree, "_MAX_THREADS", 10_000)  # of the tests' process, too
     tree, stop = ProcessTree(), threading.Event()
     thread = threading.Thread(target=stop.wait, name="loader of batches")
     thread.start()

@@ -35,7 +35,7 @@ def test_a_look_has_what_was_taken_since_the_one_before_and_what_the_device_tell
 
 
 def test_a_long_run_has_looks_at_even_distances(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampler, "_MOST_ROWS", 4)
+    monkeypatch.setattr(sampler, "_MAX_ROWS", 4)
     hardware = HardwareSampler()
     for _ in range(12):
         hardware._look()

@@ -178,7 +178,7 @@ def test_the_planned_number_of_iterations_is_the_real_one(repetitions: int, unar
 
 def _seldom(ks: list[int], iterations: int, **options: Any) -> list[int]:
     """The events of the armed iterations whose measurements count, where one in k measures an event."""
-    schedule = Schedule(warmup=0, repetitions=20, unarmed_every=4, every=lambda event: ks[event or 0], **options)
+    schedule = Schedule(warmup=0, repetitions=20, unarmed_every=4, interval_of=lambda event: ks[event or 0], **options)
     counted = []
     for number in range(iterations):
         turn = schedule.turn

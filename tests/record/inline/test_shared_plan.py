@@ -16,7 +16,7 @@ from stepscope.record.inline.shared_plan import NAME, SharedPlan, Weights
 from stepscope.record.trouble import Guard, RecordingWarning
 
 FIRST = {"backward": 9, "0.forward": 4}
-OWN = {"0.forward": 5, "forward": 3}
+AUTO = {"0.forward": 5, "forward": 3}
 KNOWN = {"0.forward", "forward", "backward", "optimizer.step"}
 
 
@@ -30,7 +30,7 @@ def _plan(out: Path, rank: int, size: int = 2) -> SharedPlan:
 def _settled(plan: SharedPlan, known: set[str] = KNOWN) -> Weights:
     """As it is asked: after every iteration."""
     until = time.monotonic() + 30
-    while (weights := plan.settled(OWN, known)) is None and time.monotonic() < until:
+    while (weights := plan.settled(AUTO, known)) is None and time.monotonic() < until:
         for thread in threading.enumerate():
             if thread.name == "stepscope-plan":
                 thread.join(0.01)
@@ -44,7 +44,7 @@ def test_other_ranks_measure_what_rank_0_does_and_nothing_stays(tmp_path: Path) 
     first.start()
     other.start()
     assert first._files.settled()
-    assert other.settled(OWN, KNOWN) is None  # and the iterations go on
+    assert other.settled(AUTO, KNOWN) is None  # and the iterations go on
     assert first.settled(FIRST, KNOWN) == FIRST
     assert _settled(other) == FIRST
     first.stop()
@@ -55,7 +55,7 @@ def test_other_ranks_measure_what_rank_0_does_and_nothing_stays(tmp_path: Path) 
 @pytest.mark.parametrize("text", [json.dumps({"10.forward": 7}), "[]", '{"forward": "1"}', "{", "[" * 9999, "{}"])
 def test_a_plan_that_is_none_or_of_other_work_is_not_taken(tmp_path: Path, text: str) -> None:
     (tmp_path / NAME).write_text(text)
-    assert _settled(_plan(tmp_path, 1)) == OWN
+    assert _settled(_plan(tmp_path, 1)) == AUTO
 
 
 def test_a_rank_that_sees_another_folder_goes_by_its_own_and_says_so(
@@ -63,12 +63,12 @@ def test_a_rank_that_sees_another_folder_goes_by_its_own_and_says_so(
 ) -> None:
     monkeypatch.setattr(shared_plan, "PATIENCE_SECONDS", 0.1)
     with pytest.warns(RecordingWarning, match="rank 1 measures by a plan of its own"):
-        assert _settled(_plan(tmp_path / "absent", 1)) == OWN
+        assert _settled(_plan(tmp_path / "absent", 1)) == AUTO
 
 
 def test_one_process_writes_none(tmp_path: Path) -> None:
     plan = _plan(tmp_path, 0, size=1)
     plan.start()
-    assert plan.settled(OWN, KNOWN) == OWN
+    assert plan.settled(AUTO, KNOWN) == AUTO
     plan.stop()
     assert list(tmp_path.iterdir()) == []

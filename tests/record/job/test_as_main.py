@@ -43,7 +43,7 @@ def programs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _said(folder: Path, *arguments: str) -> tuple[int, str]:
+def _output(folder: Path, *arguments: str) -> tuple[int, str]:
     done = python(*arguments, cwd=folder)
     return done.returncode, done.stdout
 
@@ -66,7 +66,7 @@ def _said(folder: Path, *arguments: str) -> tuple[int, str]:
 )
 def test_a_program_sees_what_python_would_show_it(command: tuple[str, ...], programs: Path) -> None:
     how = command if command[0] == "-m" else ("script", *command)
-    assert _said(programs, "-c", OURS, *how) == _said(programs, *command)
+    assert _output(programs, "-c", OURS, *how) == _output(programs, *command)
 
 
 def test_a_module_runs_in_a_directory_that_was_removed(programs: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_module_runs_in_a_directory_that_was_removed(programs: Path) -> None:
 
 def test_future_statements_of_ours_do_not_hold_in_a_script(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("def f(x: int): pass\nprint(f.__annotations__)")
-    assert _said(tmp_path, "-c", OURS, "script", "script.py") == (0, "{'x': <class 'int'>}\n")
+    assert _output(tmp_path, "-c", OURS, "script", "script.py") == (0, "{'x': <class 'int'>}\n")
 
 
 SPAWNS = """
@@ -98,7 +98,7 @@ if __name__ == "__main__":
 
 def test_processes_that_a_script_spawns_find_its_functions(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SPAWNS)
-    assert _said(tmp_path, "-c", OURS, "script", "script.py") == (0, "[2, 4]\n")
+    assert _output(tmp_path, "-c", OURS, "script", "script.py") == (0, "[2, 4]\n")
 
 
 def test_what_was_the_main_program_can_be_again(tmp_path: Path) -> None:

@@ -42,14 +42,14 @@ def train_step(batch):
 for number in range(UNHEARD + 40):
     train_step(torch.ones(2, 8))
     if number % 3 == 0:  # as where few steps are timed
-        session._listeners.rest()
+        session._listeners.pause()
 session.stop()
 finder.remove()
 train_step(torch.ones(2, 8))
 assert not hasattr(torch.Tensor.backward, "__wrapped__")
 """
 
-OWN = """
+AUTO = """
 import torch
 model = torch.nn.Linear(8, 4)
 for _ in range(56):
@@ -109,7 +109,7 @@ def test_without_an_optimizer_of_torchs_the_backward_ends_the_iteration(
     # Other tests have made optimizers in this process.
     monkeypatch.setattr(loop, "why_unheard", lambda: "there is none")
     with pytest.warns(RecordingWarning, match="there is none: an iteration is taken to end where a backward returns"):
-        summary = recorded(OWN)
+        summary = recorded(AUTO)
     assert summary["steps"] == 40
     assert summary["phases"]["forward"]["mean_ns"] > 0
 

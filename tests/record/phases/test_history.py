@@ -38,6 +38,6 @@ def test_what_is_beside_a_row_stays_beside_it() -> None:
     history = History(1, capacity=4)
     for value in range(20):
         history.add((value,), f"of {value}")
-    assert history.beside == [f"of {row[0]}" for row in history.rows]
+    assert history.attachments == [f"of {row[0]}" for row in history.rows]
     rows, beside, _ = history.thinned(2)
     assert beside == [f"of {row[0]}" for row in rows]

@@ -19,7 +19,7 @@ from stepscope.record.budget import next_timed
 from stepscope.record.inline import recorder, session
 from stepscope.record.job.loop import LoopFinder
 from stepscope.record.phases.history import History
-from stepscope.record.phases.phases import COLUMNS, PHASES, STANDS_FOR_NS, Phases
+from stepscope.record.phases.phases import COLUMNS, PHASES, WEIGHT_NS, Phases
 
 STANDS_FOR = COLUMNS.index("weight")
 
@@ -39,10 +39,10 @@ def test_the_mean_is_that_of_every_step_that_ended(
     phases = Phases(lambda: now)
     phases.warmup = 0
     phases.installed.update(PHASES)
-    phases.history = History(len(COLUMNS), capacity=4, adds_up=(STANDS_FOR, STANDS_FOR_NS))
+    phases.history = History(len(COLUMNS), capacity=4, adds_up=(STANDS_FOR, WEIGHT_NS))
     known: list[int] = []
     for steps, k in zip(epochs, every, strict=False):
-        phases.budget.every = k
+        phases.budget.interval = k
         open_steps: list[int] = []
         ran = 0  # without a call, the one that began with one among them
         for place, length in enumerate(steps):
@@ -86,8 +86,8 @@ def test_the_mean_is_that_of_every_step_that_ended(
     rows = phases.history.rows
     known = known if rows else []  # where none is timed, nothing is shown
     assert phases.history.weight == sum(row[STANDS_FOR] for row in rows) == len(known)
-    assert phases.history.totals[STANDS_FOR_NS] == sum(row[STANDS_FOR_NS] for row in rows)
-    assert phases.history.totals[STANDS_FOR_NS] == sum(known)
+    assert phases.history.totals[WEIGHT_NS] == sum(row[WEIGHT_NS] for row in rows)
+    assert phases.history.totals[WEIGHT_NS] == sum(known)
 
 
 @pytest.mark.thins
@@ -100,7 +100,7 @@ def test_the_last_steps_of_an_epoch_are_in_the_mean(
     import torch
     from torch.utils.data import DataLoader
 
-    monkeypatch.setattr("stepscope.record.budget.MOST_PART", 1e-12)
+    monkeypatch.setattr("stepscope.record.budget.MAX_SHARE", 1e-12)
     model = torch.nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     session = inline.new_session(None, model=model, optimizer=optimizer, out=tmp_path)
@@ -163,7 +163,7 @@ def test_long_iterations_that_are_seldom_are_in_the_mean_without_phases(
     clock = SimpleNamespace(perf_counter_ns=lambda: now_ns, monotonic=lambda: now_ns / 1e9)
     for module in (recording, recorder, session):
         monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(recorder.Recorder, "_every", lambda *_: every)
+    monkeypatch.setattr(recorder.Recorder, "_interval", lambda *_: every)
     plan = {"warmup": 1, "repetitions": 30, "events": ["work"], "mode": "in_rounds"}
     inline.start(plan, out=tmp_path, phases=False)
     took = []

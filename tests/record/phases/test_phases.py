@@ -19,7 +19,7 @@ from stepscope.record.budget import next_timed
 from stepscope.record.inline.documents import phases_document
 from stepscope.record.inline.session import Session
 from stepscope.record.memory import MemoryReader
-from stepscope.record.phases.phases import PHASES, STANDS_FOR_NS, Phases
+from stepscope.record.phases.phases import PHASES, WEIGHT_NS, Phases
 
 PROCESS = Process(rank=3, local_rank=None, world_size=4, host="node1", pid=1, rule="Slurm")
 
@@ -186,7 +186,7 @@ def test_a_step_that_was_timed_in_place_of_many_counts_as_many_on_the_device_too
     phases.clock = clock = FakeDeviceClock(hours)
     took = [(1, 30_000), (1, 30_000), (256, 2_000)]
     for every, time_ns in took:
-        phases.budget.every = every
+        phases.budget.interval = every
         if every > 1:
             phases.untimed.pause(hours.now)
             hours.pass_ns((every - 1) * time_ns)
@@ -465,11 +465,11 @@ def test_few_steps_are_timed_where_timing_them_takes_long() -> None:
     assert timed[:32] == list(range(1, 33))
     # That and as much again, of one in 8, is below 0.35 % of all.
     assert timed[32:] == [number for number in range(33, 400) if next_timed(number, 8) == number]
-    assert (phases.budget.every, phases.budget.cost_ns, phases.steps) == (8, 24_000, 399)
+    assert (phases.budget.interval, phases.budget.cost_ns, phases.steps) == (8, 24_000, 399)
     assert phases.timed_steps == len(timed) == phases.history.count
     assert phases.history.totals[1] == 1_000_000 * phases.history.weight
     assert phases.history.weight == timed[-1]
-    assert phases.history.totals[STANDS_FOR_NS] == 1_000_000 * timed[-1]
+    assert phases.history.totals[WEIGHT_NS] == 1_000_000 * timed[-1]
 
 
 def test_every_step_of_long_ones_is_timed() -> None:
@@ -481,7 +481,7 @@ def test_every_step_of_long_ones_is_timed() -> None:
         phases.end_step(hours.now)
         phases.took(90_000)
         phases.settle()
-    assert (phases.budget.every, phases.history.count) == (1, 99)
+    assert (phases.budget.interval, phases.history.count) == (1, 99)
 
 
 @pytest.mark.thins
@@ -498,7 +498,7 @@ def test_ranks_that_time_different_steps_have_some_in_common() -> None:
             phases.end_step(1_000_000)
             phases.took(own_ns)
             phases.settle()
-        of_ranks.append((phases.budget.every, {number for number in timed if number > 1000}))
+        of_ranks.append((phases.budget.interval, {number for number in timed if number > 1000}))
     (few, seldom), (many, seldomer) = of_ranks
     assert (few, many) == (2, 16)
     assert seldomer <= seldom
@@ -507,7 +507,7 @@ def test_ranks_that_time_different_steps_have_some_in_common() -> None:
 def test_between_timed_steps_hooks_do_nothing() -> None:
     hours = Hours()
     phases = _phases(hours)
-    phases.budget.every = 4
+    phases.budget.interval = 4
     clock = FakeDeviceClock(hours)
     phases.clock = clock
     for number in (number for number in range(1, 5) if next_timed(number, 4) != number):
@@ -524,7 +524,7 @@ def test_the_first_batch_of_an_epoch_is_noted_in_a_step_that_is_not_timed() -> N
     """The loop only knows that the loader starts over when it waits for the batch."""
     hours = Hours()
     phases = _phases(hours)
-    phases.budget.every = 4
+    phases.budget.interval = 4
     phases.start_step(0, number=3)
     token = phases.open("input_wait")
     phases.exclude_current()

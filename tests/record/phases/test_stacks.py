@@ -47,7 +47,7 @@ def test_samples_say_which_phase_was_open_and_which_function_ran() -> None:
 def test_between_steps_nothing_is_sampled_and_in_steps_that_are_not_timed_no_phase() -> None:
     phases = Phases()
     assert phases.where() == (False, None)
-    phases.budget.every = 4
+    phases.budget.interval = 4
     timed = next_timed(4, 4)
     phases.start_step(0, number=timed + 1 if next_timed(timed + 1, 4) > timed + 1 else timed - 1)
     assert phases.where() == (True, None)

@@ -36,7 +36,7 @@ def _told(survey: Survey, step: Callable[[], None], most: int = 100) -> int:
 
 
 def _labels(survey: Survey) -> list[str]:
-    return [one.label for one in survey.found]
+    return [one.label for one in survey.labels]
 
 
 def test_a_loop_is_ended_when_everything_is_known_and_left_as_it_was() -> None:
@@ -57,7 +57,7 @@ def test_a_loop_is_ended_when_everything_is_known_and_left_as_it_was() -> None:
         "0.backward",
         "optimizer.step",
     ]
-    operators = {one.label: [each.label for each in one.operators] for one in survey.found}
+    operators = {one.label: [each.label for each in one.operators] for one in survey.labels}
     assert "0.forward.aten::addmm" in operators["0.forward"]
     assert (survey.modules, survey.watched, survey.error) == (3, 3, None)
     assert survey.untouched_ns is not None
@@ -77,7 +77,7 @@ def test_the_losses_of_a_watched_loop_are_the_same_bit_for_bit() -> None:
         losses += train(model, [batch], optimizer)
     survey.stop()
     assert losses == expected
-    assert survey.found
+    assert survey.labels
 
 
 def test_the_end_is_said_again_to_a_script_that_swallows_it() -> None:
@@ -104,7 +104,7 @@ def test_all_ranks_end_at_the_same_iteration_also_one_whose_hooks_fail(monkeypat
     with pytest.warns(RecordingWarning, match="the survey stopped"):
         assert _told(survey, step) == ALL_STAGES
     assert isinstance(survey.error, OSError)
-    assert survey.found == []
+    assert survey.labels == []
     assert untouched(model)
 
 
@@ -120,7 +120,7 @@ def test_iterations_that_break_off_are_not_kept() -> None:
     step()
     survey.abandon()  # the one that watches all
     survey.stop()
-    assert survey.found == []
+    assert survey.labels == []
     assert survey.iterations == 4
 
 
@@ -157,7 +157,7 @@ def test_too_few_iterations_give_nothing_and_finish_nothing() -> None:
     _, step = _job()
     _told(survey, step, most=4)
     survey.stop()
-    assert (finished, survey.found) == ([], [])
+    assert (finished, survey.labels) == ([], [])
 
 
 def test_the_wait_for_a_batch_is_listed_where_it_is_told() -> None:

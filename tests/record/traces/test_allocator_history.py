@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepscope.record.traces import allocator_history
-from stepscope.record.traces.allocator_history import MOST_EVENTS, AllocatorHistory
+from stepscope.record.traces.allocator_history import MAX_EVENTS, AllocatorHistory
 from stepscope.record.trouble import RecordingWarning
 
 pytestmark = pytest.mark.torch
@@ -45,7 +45,7 @@ def test_it_is_bounded_and_ends_with_the_recorded_steps(tmp_path: Path, monkeypa
     assert path == tmp_path / "job-0-of-1.memory.pickle"
     assert path.read_bytes() == b"snapshot"
     first, last = cuda.recorded
-    assert (first["enabled"], first["max_entries"]) == ("all", MOST_EVENTS)
+    assert (first["enabled"], first["max_entries"]) == ("all", MAX_EVENTS)
     assert first["stacks"] == "python"
     assert last == {"enabled": None}
 

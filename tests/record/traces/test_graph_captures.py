@@ -135,7 +135,7 @@ def test_what_goes_wrong_is_one_warning_and_the_job_captures(tmp_path, monkeypat
 
 
 def test_many_captures_do_not_hold_the_job_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(graph_captures, "MOST", 1)
+    monkeypatch.setattr(graph_captures, "MAX_CAPTURES", 1)
     with pytest.warns(RecordingWarning, match="1 captures of CUDA graphs are recorded, and no more"):
         _job(tmp_path, {0: 3}, wait=2, warmup=1, active=1)
     assert _names(tmp_path) == ["job-0-of-1.json.gz", "job.capture0-0-of-1.json.gz"]

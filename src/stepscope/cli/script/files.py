@@ -96,7 +96,7 @@ class RecordedFiles:
 
     def _name(self, written: list[Path]) -> list[Path]:
         """Names the files of this run; under a launcher only rank 0 reports, and only its own files."""
-        from stepscope.record.recording import SCRIPTS_OWN
+        from stepscope.record.recording import SCRIPT_FOLDERS
 
         process = this_process()
         if process.rank != 0:
@@ -110,7 +110,7 @@ class RecordedFiles:
             and (path.name.endswith(mine) or f"-{process.rank}-of-{process.world_size}." in path.name)
         }
         new = sorted(set(written) | _of_this_process(of_rank))
-        own = [str(folder) for folder in dict.fromkeys(SCRIPTS_OWN) if folder != self._out and folder.is_dir()]
+        own = [str(folder) for folder in dict.fromkeys(SCRIPT_FOLDERS) if folder != self._out and folder.is_dir()]
         if own:
             also = "also " if new else ""
             print_err(f"note: the script {also}recorded by itself, into {', '.join(own)}")

@@ -104,7 +104,7 @@ class ScriptPlan:
             raise SystemExit(code)
         if self._failed is not None:
             raise self._failed
-        if not survey.found:
+        if not survey.labels:
             raise self._nothing(survey, failure)
         if failure:
             _say(f"{self._name} {failure} after its plan was written; the plan is not affected")
@@ -117,7 +117,7 @@ class ScriptPlan:
             return
         _say(f"{self._name} {self._watched(survey)}")
         try:
-            self.write(survey.found, self._header(survey, process.world_size))
+            self.write(survey.labels, self._header(survey, process.world_size))
         except (StepScopeError, OSError) as error:
             self._failed = error
 
@@ -146,11 +146,11 @@ class ScriptPlan:
                 f"Such an iteration took {time_text(survey.watched_ns)}, "
                 f"an untouched one {time_text(survey.untouched_ns)}."
             )
-        kept = sum(bool(path) for path in modules_of(survey.found))
+        kept = sum(bool(path) for path in modules_of(survey.labels))
         if kept < survey.modules:
             lines.append(f"Of {survey.modules} modules these are the {kept} heaviest; --top names more.")
-        events = sum(one.events for one in survey.found)
-        needed = iterations_needed(survey.found, self.repetitions)
+        events = sum(one.events for one in survey.labels)
+        needed = iterations_needed(survey.labels, self.repetitions)
         ran = f"; this run had {survey.iterations}" if survey.stopped else ""
         lines.append(f"To measure all {events} events takes about {needed} iterations{ran}.")
         return lines

@@ -55,12 +55,12 @@ class RecordedScript:
         Raises:
             StepScopeError: the script does not exist.
         """
-        from stepscope.record.recording import SCRIPTS_OWN
+        from stepscope.record.recording import SCRIPT_FOLDERS
 
         stay_out()
         path = sys.path[:]
         as_python_has_them()
-        SCRIPTS_OWN.clear()
+        SCRIPT_FOLDERS.clear()
         leaving = AtEnd(report=lambda: self.files.name_alone() if self._is_reported() else None)
         try:
             code, written = self._ran(interrupted)

@@ -11,12 +11,12 @@ from stepscope.launch.tool import Request, Tool, Written
 
 
 def _arguments(request: Request) -> list[str]:
-    own = []
-    if request.wanted is not None:
-        own.append(f"--collection-mode={request.wanted}")
+    ours = []
+    if request.set_name is not None:
+        ours.append(f"--collection-mode={request.set_name}")
     if request.capture is not None:
-        own.append("--start-paused")
-    return [*request.merged(own, {"-c": "--collection-mode"}), f"--result-dir={request.stem}.aps"]
+        ours.append("--start-paused")
+    return [*request.merged(ours, {"-c": "--collection-mode"}), f"--result-dir={request.stem}.aps"]
 
 
 def _lacks(result: Path, _aps: str) -> str:

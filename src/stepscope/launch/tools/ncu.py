@@ -26,9 +26,9 @@ _SHORT = {
     "-o": "--export",
     "-f": "--force-overwrite",
 }
-MOST_KERNELS = 200
+MAX_KERNELS = 200
 """Kernels recorded by default."""
-_MOST_WORDS = 5
+_MAX_WORDS = 5
 """Template arguments used: the longest, which say most. Each more is one more way for a regular expression to fail."""
 
 
@@ -41,34 +41,34 @@ def kernel_filter(names: Iterable[str]) -> str:
     >>> kernel_filter(["void f<4, at::Add<float> >(int)", "sgemm_nt"])
     '(^|[ :])(f<.*Add.*float|sgemm_nt(\\\\(|$))'
     """
-    found = dict.fromkeys(map(_expression, names))
-    return f"(^|[ :])({'|'.join(found)})"
+    expressions = dict.fromkeys(map(_expression, names))
+    return f"(^|[ :])({'|'.join(expressions)})"
 
 
 def _expression(name: str) -> str:
-    own, arguments = function_of(name)
+    function, arguments = function_of(name)
     if not arguments:
-        return re.escape(own) + r"(\(|$)"
+        return re.escape(function) + r"(\(|$)"
     words = dict.fromkeys(argument_names(arguments))
-    longest = sorted(words, key=len, reverse=True)[:_MOST_WORDS]
-    return "".join([re.escape(own), "<", *(f".*{word}" for word in words if word in longest)])
+    longest = sorted(words, key=len, reverse=True)[:_MAX_WORDS]
+    return "".join([re.escape(function), "<", *(f".*{word}" for word in words if word in longest)])
 
 
 def _arguments(request: Request) -> list[str]:
-    own = ["--target-processes=all", f"--launch-count={MOST_KERNELS}"]
+    ours = ["--target-processes=all", f"--launch-count={MAX_KERNELS}"]
     if request.kernels:
-        own += ["--kernel-name-base=demangled", f"--kernel-name=regex:{kernel_filter(request.kernels)}"]
+        ours += ["--kernel-name-base=demangled", f"--kernel-name=regex:{kernel_filter(request.kernels)}"]
     else:
-        own.append("--kernel-name=regex:^(?!nccl).*")
+        ours.append("--kernel-name=regex:^(?!nccl).*")
     if request.metrics:
-        own.append(f"--metrics={','.join(ncu_names(request.metrics))}")
-    if request.wanted is not None:
-        own.append(f"--set={request.wanted}")
+        ours.append(f"--metrics={','.join(ncu_names(request.metrics))}")
+    if request.set_name is not None:
+        ours.append(f"--set={request.set_name}")
     if request.capture == "cuda-profiler":
-        own.append("--profile-from-start=off")
+        ours.append("--profile-from-start=off")
     elif request.capture == "nvtx":
-        own += ["--nvtx", f"--nvtx-include={CAPTURE_RANGE}"]
-    return [*request.merged(own, _SHORT), f"--export={request.literal_stem}"]
+        ours += ["--nvtx", f"--nvtx-include={CAPTURE_RANGE}"]
+    return [*request.merged(ours, _SHORT), f"--export={request.literal_stem}"]
 
 
 def _lacks(report: Path, ncu: str) -> str:
@@ -88,7 +88,7 @@ NCU = Tool(
     needs=frozenset({"gpu-counters", "temporary-space", "one-cupti", "ncu-lock"}),
     oldest=(2020, 1),
     takes_turns="ncu lets one at a time run a kernel again (nsight-compute-lock): the others wait in theirs",
-    nothing="no kernel ran that the filter lets through",
+    no_file_reason="no kernel ran that the filter lets through",
     query_metrics=("--query-metrics",),
     takes=frozenset({"kernels", "metrics"}),
     reads="ncu",

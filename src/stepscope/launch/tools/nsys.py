@@ -28,24 +28,24 @@ _SHORT = {
 
 
 def _arguments(request: Request) -> list[str]:
-    own = ["--trace=cuda,nvtx,cublas,cudnn", "--sample=none"]
+    ours = ["--trace=cuda,nvtx,cublas,cudnn", "--sample=none"]
     if not request.is_older(2021, 2):
-        own.append("--cpuctxsw=none")
+        ours.append("--cpuctxsw=none")
     if not request.is_older(2022, 1):
         # Otherwise a graph's kernels are one block from driver 11.7 on.
-        own.append("--cuda-graph-trace=node")
-    own += ["--kill=none", "--wait=primary"]
+        ours.append("--cuda-graph-trace=node")
+    ours += ["--kill=none", "--wait=primary"]
     if request.capture is not None:
         by_nvtx = request.capture == "nvtx"
-        own.append(f"--capture-range={'nvtx' if by_nvtx else 'cudaProfilerApi'}")
+        ours.append(f"--capture-range={'nvtx' if by_nvtx else 'cudaProfilerApi'}")
         if by_nvtx:
-            own += [f"--nvtx-capture={CAPTURE_RANGE}", "--env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0"]
-        own.append("--stop-on-range-end=true" if request.is_older(2021, 3) else "--capture-range-end=stop")
+            ours += [f"--nvtx-capture={CAPTURE_RANGE}", "--env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0"]
+        ours.append("--stop-on-range-end=true" if request.is_older(2021, 3) else "--capture-range-end=stop")
     if request.delay_s is not None:
-        own.append(f"--delay={request.delay_s:g}")
+        ours.append(f"--delay={request.delay_s:g}")
     if request.duration_s is not None:
-        own.append(f"--duration={request.duration_s:g}")
-    return ["profile", *request.merged(own, _SHORT), f"--output={request.literal_stem}"]
+        ours.append(f"--duration={request.duration_s:g}")
+    return ["profile", *request.merged(ours, _SHORT), f"--output={request.literal_stem}"]
 
 
 def _lacks(report: Path, nsys: str) -> str:

@@ -13,13 +13,13 @@ _SQLITE = b"SQLite format 3\x00"
 def _arguments(request: Request) -> list[str]:
     if request.delay_s is not None or request.duration_s is not None:
         raise NVPROF.refusal("has no --delay and --duration", "name steps with --steps, or leave them out")
-    own = ["--profile-child-processes"]
+    ours = ["--profile-child-processes"]
     if request.capture is not None:
-        own.append("--profile-from-start=off")
+        ours.append("--profile-from-start=off")
     if request.metrics:
-        own.append(f"--metrics={','.join(request.metrics)}")
+        ours.append(f"--metrics={','.join(request.metrics)}")
     # nvprof takes no "=" after its long options.
-    words = [part for word in request.merged(own, _SHORT) for part in _apart(word)]
+    words = [part for word in request.merged(ours, _SHORT) for part in _apart(word)]
     return [*words, "--export-profile", f"{request.literal_stem}.%p.nvprof"]
 
 
@@ -47,6 +47,6 @@ NVPROF = Tool(
     oldest=(8, 0),
     query_metrics=("--query-metrics", "--query-events"),
     takes=frozenset({"metrics"}),
-    nothing="no process of the command called CUDA",
+    no_file_reason="no process of the command called CUDA",
     reads="nvprof",
 )

@@ -10,13 +10,13 @@ from __future__ import annotations
 _HITS = "l1tex__t_sectors_pipe_lsu_mem_{}_op_{}_lookup_hit.sum"
 _SECTORS = "l1tex__t_sectors_pipe_lsu_mem_{}_op_{}.sum"
 _GLOBAL_HIT_RATE = (
-    *(_HITS.format("global", one) for one in ("ld", "st", "red", "atom")),
-    *(_SECTORS.format("global", one) for one in ("ld", "st", "red", "atom")),
+    *(_HITS.format("global", operation) for operation in ("ld", "st", "red", "atom")),
+    *(_SECTORS.format("global", operation) for operation in ("ld", "st", "red", "atom")),
 )
 """The sum of the first four, divided by that of the others."""
 _LOCAL_HIT_RATE = (
-    *(_HITS.format("local", one) for one in ("ld", "st")),
-    *(_SECTORS.format("local", one) for one in ("ld", "st")),
+    *(_HITS.format("local", operation) for operation in ("ld", "st")),
+    *(_SECTORS.format("local", operation) for operation in ("ld", "st")),
 )
 """Likewise; NVIDIA's table has no equivalent."""
 _L2_READS = "lts__t_sectors_srcunit_tex_op_read.sum"

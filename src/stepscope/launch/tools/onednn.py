@@ -10,7 +10,7 @@ _VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
 
 
 def _environment(request: Request) -> dict[str, str]:
-    return dict.fromkeys(_VARIABLES, request.wanted or "1")
+    return dict.fromkeys(_VARIABLES, request.set_name or "1")
 
 
 def _lacks(lines: Path, _executable: str) -> str:

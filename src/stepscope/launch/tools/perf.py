@@ -14,18 +14,18 @@ _HEADER = struct.Struct("=8s2Q2Q2Q")
 
 
 def _arguments(request: Request) -> list[str]:
-    wanted = request.wanted or "record"
+    set_name = request.set_name or "record"
     # 99 Hz is frequent enough for people, and not in step with other periodic work.
-    own = ["--call-graph=fp", "--freq=99"] if wanted == "record" else []
+    ours = ["--call-graph=fp", "--freq=99"] if set_name == "record" else []
     start_ms = round(1000 * (request.delay_s or 0))
     if request.duration_s is not None:
-        if wanted != "record" or request.is_older(6, 1):
+        if set_name != "record" or request.is_older(6, 1):
             raise PERF.refusal("stat, and record before 6.1, has no --duration", "leave it out; --delay they have")
-        own.append(f"--delay={start_ms}-{start_ms + round(1000 * request.duration_s)}")
+        ours.append(f"--delay={start_ms}-{start_ms + round(1000 * request.duration_s)}")
     elif request.delay_s is not None:
-        own.append(f"--delay={start_ms}")
-    output = f"--output={request.stem}.{_ENDINGS[wanted]}"
-    return [wanted, *request.merged(own, _SHORT), output, "--"]
+        ours.append(f"--delay={start_ms}")
+    output = f"--output={request.stem}.{_ENDINGS[set_name]}"
+    return [set_name, *request.merged(ours, _SHORT), output, "--"]
 
 
 def _lacks(file: Path, _perf: str) -> str:

@@ -15,13 +15,13 @@ _SHORT = {"-f": "--format", "-o": "--output", "-d": "--duration", "-r": "--rate"
 
 
 def _arguments(request: Request) -> list[str]:
-    wanted = request.wanted or "speedscope"
-    own = ["--subprocesses", f"--format={wanted}"]
+    set_name = request.set_name or "speedscope"
+    ours = ["--subprocesses", f"--format={set_name}"]
     if request.duration_s is not None:
         # Seconds are integers, at least 1.
-        own.append(f"--duration={max(1, round(request.duration_s))}")
-    output = f"--output={request.stem}.{_ENDINGS[wanted]}"
-    return ["record", *request.merged(own, _SHORT), output, "--"]
+        ours.append(f"--duration={max(1, round(request.duration_s))}")
+    output = f"--output={request.stem}.{_ENDINGS[set_name]}"
+    return ["record", *request.merged(ours, _SHORT), output, "--"]
 
 
 def _lacks(file: Path, _py_spy: str) -> str:

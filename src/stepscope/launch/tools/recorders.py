@@ -27,7 +27,7 @@ def _phases(request: Request) -> list[str]:
 
 def _inline(request: Request) -> list[str]:
     _without_steps(INLINE, request)
-    return ["--inline" if request.wanted is None else f"--inline={request.wanted}"]
+    return ["--inline" if request.set_name is None else f"--inline={request.set_name}"]
 
 
 def _without_steps(tool: Tool, request: Request) -> None:

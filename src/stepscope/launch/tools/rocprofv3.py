@@ -35,15 +35,15 @@ def _arguments(request: Request) -> list[str]:
             "before 1.0 (ROCm 7.0) is not started and stopped by a script",
             "load a newer ROCm, or give --delay and --duration",
         )
-    own = [*_SETS[request.wanted or "runtime"], f"--output-format={'pftrace' if is_old else 'rocpd'}"]
+    ours = [*_SETS[request.set_name or "runtime"], f"--output-format={'pftrace' if is_old else 'rocpd'}"]
     if request.capture is not None:
-        own.append("--selected-regions")
+        ours.append("--selected-regions")
     if request.delay_s is not None or request.duration_s is not None:
         duration = _ENDLESS_S if request.duration_s is None else request.duration_s
-        own.append(f"--collection-period={request.delay_s or 0:g}:{duration:.15g}:1")
+        ours.append(f"--collection-period={request.delay_s or 0:g}:{duration:.15g}:1")
     # Processes that the command starts write their own files.
     place = [f"--output-directory={request.stem.parent}", f"--output-file={request.stem.name}.%pid%"]
-    return [*request.merged(own, _SHORT), *place, "--"]
+    return [*request.merged(ours, _SHORT), *place, "--"]
 
 
 def _lacks(file: Path, _rocprofv3: str) -> str:

@@ -14,13 +14,17 @@ from stepscope.launch.tool import Request, Tool, Written
 
 
 def _arguments(request: Request) -> list[str]:
-    own = [f"-collect={request.wanted or 'hotspots'}", "-finalization-mode=none", "-strategy=ldconfig:notrace:notrace"]
+    our_options = [
+        f"-collect={request.set_name or 'hotspots'}",
+        "-finalization-mode=none",
+        "-strategy=ldconfig:notrace:notrace",
+    ]
     if request.capture is not None or request.delay_s is not None:
-        own.append("-start-paused")
+        our_options.append("-start-paused")
     if request.delay_s is not None:
-        own.append(f"-resume-after={request.delay_s:g}")
+        our_options.append(f"-resume-after={request.delay_s:g}")
     given = {_name(word) for word in request.options if word.startswith("-")}
-    ours = [word for word in own if _name(word) not in given]
+    ours = [word for word in our_options if _name(word) not in given]
     return [*ours, *request.options, f"-result-dir={request.stem}.vtune", "--"]
 
 

@@ -54,20 +54,20 @@ class StepScopeSteps:
     def steps(self, loader: Iterable[T]) -> Iterator[T]:
         """Yields the batches of a loader; call it again for every epoch."""
         for batch in loader:
-            self._batch_begins()
+            self._start_batch()
             try:
                 yield batch
             finally:
-                self.recordings.micro_step_ends()
-            self._batch_ended()
+                self.recordings.end_micro_step()
+            self._end_batch()
 
     @never_raises
-    def _batch_begins(self) -> None:
+    def _start_batch(self) -> None:
         if self._accelerator.gradient_accumulation_steps > 1:
-            self.recordings.micro_step_begins()
+            self.recordings.start_micro_step()
 
     @never_raises
-    def _batch_ended(self) -> None:
+    def _end_batch(self) -> None:
         if self._accelerator.sync_gradients:
             self._number += 1
             self.recordings.step(self._number)

@@ -12,7 +12,7 @@ try:
 except ImportError:
     from pytorch_lightning import Callback
 
-from stepscope.record.annotate import NOTHING, region
+from stepscope.record.annotate import NO_REGION, region
 from stepscope.record.callbacks.recordings import Recordings, never_raises
 from stepscope.record.targets.patches import Patch
 
@@ -32,19 +32,19 @@ class StepScopeCallback(Callback):
     @never_raises
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Starts recording; a checkpoint, if there is one, has been loaded."""
-        self.recordings.start(trainer.global_step, pl_module, list(trainer.optimizers), _called(pl_module))
+        self.recordings.start(trainer.global_step, pl_module, list(trainer.optimizers), _callable_parts(pl_module))
         self._hooks = Patch(trainer.profiler, "profile", self._named)
         self._hooks.install()
 
     @never_raises
     def on_train_batch_start(self, trainer: Any, *_args: Any) -> None:
         if trainer.accumulate_grad_batches > 1:
-            self.recordings.micro_step_begins()
+            self.recordings.start_micro_step()
 
     @never_raises
     def on_train_batch_end(self, trainer: Any, *_args: Any) -> None:
         """A batch ends; a changed step number shows that the optimizer stepped."""
-        self.recordings.micro_step_ends()
+        self.recordings.end_micro_step()
         self.recordings.step(trainer.global_step)
 
     @never_raises
@@ -72,8 +72,8 @@ class StepScopeCallback(Callback):
     def _named(self, profile: Any) -> Any:
         @functools.wraps(profile)
         def named(action: str) -> Any:
-            opened = NOTHING if type(self).__name__ in action else region(action)
-            return profile(action) if opened is NOTHING else _within(profile(action), opened)
+            opened = NO_REGION if type(self).__name__ in action else region(action)
+            return profile(action) if opened is NO_REGION else _within(profile(action), opened)
 
         return named
 
@@ -84,10 +84,10 @@ def _within(of_profiler: Any, opened: Any) -> Iterator[Any]:
         yield entered
 
 
-def _called(module: Any) -> list[Any]:
+def _callable_parts(module: Any) -> list[Any]:
     """The module and those of its parts that `training_step` may call directly."""
-    called = [module]
+    parts = [module]
     for part in module.children():
         # Lists and dictionaries of modules are not called, but their items may be.
-        called += _called(part)[1:] if type(part).__name__ in ("ModuleList", "ModuleDict") else [part]
-    return called
+        parts += _callable_parts(part)[1:] if type(part).__name__ in ("ModuleList", "ModuleDict") else [part]
+    return parts

@@ -94,16 +94,16 @@ class Recordings:
         if not self._running or number == self._number:
             return
         self._number = number
-        self.micro_step_ends()
+        self.end_micro_step()
         # The inline session last, so that the time of the others belongs to the step that ended.
         for part, recording in reversed(self._recordings.items()):
-            self._guarded(part, self._begin, recording)
+            self._guarded(part, self._start_iteration, recording)
 
-    def micro_step_begins(self) -> None:
+    def start_micro_step(self) -> None:
         if self._running and self._micro is None:
             self._guarded("micro-steps", self._open_micro_step)
 
-    def micro_step_ends(self) -> None:
+    def end_micro_step(self) -> None:
         opened, self._micro = self._micro, None
         if opened is not None:
             self._guarded("micro-steps", opened.__exit__, None, None, None)
@@ -117,7 +117,7 @@ class Recordings:
         if not self._running:
             return self.written
         self._running = False
-        self.micro_step_ends()
+        self.end_micro_step()
         # Recordings that failed are ended, too: they keep what they had measured.
         for batches in self._batches:
             self._guarded("end of batches", batches.remove)
@@ -161,7 +161,7 @@ class Recordings:
             self._guarded("batches", batches.install)  # one guard: if it fails once, it fails for all
         recording.start()
 
-    def _begin(self, recording: Recording) -> None:
+    def _start_iteration(self, recording: Recording) -> None:
         recording.start_iteration(number=self._number)
 
     def _open_micro_step(self) -> None:

@@ -20,38 +20,38 @@ class StepScopeCallback(TrainerCallback):
         self.recordings = Recordings(out, **options)
 
     @never_raises
-    def on_train_begin(self, _args: Any, state: Any, *_: Any, **known: Any) -> None:
+    def on_train_begin(self, _args: Any, state: Any, *_: Any, **options: Any) -> None:
         """Starts recording; a checkpoint, if there is one, has been loaded."""
-        self.recordings.start(state.global_step, known.get("model"))
+        self.recordings.start(state.global_step, options.get("model"))
 
     @never_raises
-    def on_step_begin(self, args: Any, *_: Any, **_known: Any) -> None:
+    def on_step_begin(self, args: Any, *_: Any, **_options: Any) -> None:
         if args.gradient_accumulation_steps > 1:
-            self.recordings.micro_step_begins()
+            self.recordings.start_micro_step()
 
     @never_raises
-    def on_substep_end(self, *_: Any, **_known: Any) -> None:
+    def on_substep_end(self, *_: Any, **_options: Any) -> None:
         """A batch ends without an optimizer step: the next batch starts."""
-        self.recordings.micro_step_ends()
-        self.recordings.micro_step_begins()
+        self.recordings.end_micro_step()
+        self.recordings.start_micro_step()
 
     @never_raises
-    def on_pre_optimizer_step(self, *_: Any, **_known: Any) -> None:
-        self.recordings.micro_step_ends()
+    def on_pre_optimizer_step(self, *_: Any, **_options: Any) -> None:
+        self.recordings.end_micro_step()
 
     @never_raises
-    def on_step_end(self, _args: Any, state: Any, *_: Any, **_known: Any) -> None:
+    def on_step_end(self, _args: Any, state: Any, *_: Any, **_options: Any) -> None:
         self.recordings.step(state.global_step)
 
     @never_raises
-    def on_evaluate(self, *_: Any, **_known: Any) -> None:
+    def on_evaluate(self, *_: Any, **_options: Any) -> None:
         """An evaluation ran between two steps, and is part of the second one's time."""
         self.recordings.exclude_current()
 
     @never_raises
-    def on_save(self, *_: Any, **_known: Any) -> None:
+    def on_save(self, *_: Any, **_options: Any) -> None:
         self.recordings.exclude_current()
 
     @never_raises
-    def on_train_end(self, *_: Any, **_known: Any) -> None:
+    def on_train_end(self, *_: Any, **_options: Any) -> None:
         self.recordings.stop()

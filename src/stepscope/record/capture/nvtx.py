@@ -52,10 +52,10 @@ def nvtx() -> Nvtx:
 
 def _installed(library: str) -> list[str]:
     try:
-        found = importlib.util.find_spec("nvidia.nvtx")
+        package = importlib.util.find_spec("nvidia.nvtx")
     except (ImportError, ValueError):
         return []
-    folders = [] if found is None else list(found.submodule_search_locations or ())
+    folders = [] if package is None else list(package.submodule_search_locations or ())
     return [str(path) for folder in folders for path in Path(folder).glob(f"lib/{library}.so*")]
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from stepscope.record.capture.nvtx import Nvtx
 from stepscope.record.compiling import has_compiled
-from stepscope.record.targets.operators import compiles_beside_modes
+from stepscope.record.targets.operators import compiles_under_modes
 from stepscope.record.traces.one_profiler import OneProfiler
 from stepscope.record.trouble import Guard, warn_once
 
@@ -84,16 +84,16 @@ class _ByTorch(OperatorRanges):
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._one = OneProfiler(self._give_way)
+        self._profiler_lock = OneProfiler(self._give_way)
         self._emit: Any = None
 
     def install(self) -> None:
         from torch.autograd.profiler import emit_nvtx
 
-        self._one.install()
-        self._one.take()
+        self._profiler_lock.install()
+        self._profiler_lock.take()
         emit = emit_nvtx(record_shapes=True)
-        with self._one.ours():
+        with self._profiler_lock.ours():
             emit.__enter__()
         self._emit = emit
 
@@ -101,10 +101,10 @@ class _ByTorch(OperatorRanges):
         emit, self._emit = self._emit, None
         try:
             if emit is not None:
-                with self._one.ours():
+                with self._profiler_lock.ours():
                     emit.__exit__(None, None, None)
         finally:
-            self._one.remove()
+            self._profiler_lock.remove()
         return True
 
     def _give_way(self) -> None:
@@ -127,7 +127,7 @@ class _ByMode(OperatorRanges):
         # Modes are left in order: a mode of the job that is active now might be left before ours.
         if _get_current_dispatch_mode() is not None:
             raise RuntimeError("the job has a dispatch mode of its own on")
-        if has_compiled() and not compiles_beside_modes():
+        if has_compiled() and not compiles_under_modes():
             raise RuntimeError("this torch compiles nothing while operators are observed")
         mode = _mode_class()(self._nvtx, self._guard)
         mode.__enter__()
@@ -185,14 +185,14 @@ def _mode_class() -> Any:
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
-            pushed = not self.resting and self._guard.ask(self._begins, func, args, kwargs)
+            pushed = not self.resting and self._guard.ask(self._enter, func, args, kwargs)
             try:
                 return func(*args, **kwargs)
             finally:
                 if pushed:
                     self._pop()
 
-        def _begins(self, func: Any, args: Any, kwargs: Any) -> bool:
+        def _enter(self, func: Any, args: Any, kwargs: Any) -> bool:
             name, described = self._text(func, args, kwargs)
             if not name:
                 return False
@@ -210,9 +210,9 @@ def _mode_class() -> Any:
             # Autograd numbers a node when it creates it, before it calls the operator: numbers assigned since the last
             # operator belong to this operator's node and to views beside it.
             number = sequence_number()
-            made = number > here.get("sequence", number)
+            is_new = number > here.get("sequence", number)
             here["sequence"] = number
-            self._push(b"%b, seq = %d%b" % (name, number - 1, described) if made else name + described)
+            self._push(b"%b, seq = %d%b" % (name, number - 1, described) if is_new else name + described)
             return True
 
         def backward_ended(self) -> None:
@@ -269,8 +269,8 @@ def describe(func: Any, args: Any, kwargs: Any) -> bytes:
     given = [
         args[place]
         if place < len(args)
-        else kwargs.get(one.name, one.default_value if one.has_default_value() else None)
-        for place, one in enumerate(func._schema.arguments)
+        else kwargs.get(argument.name, argument.default_value if argument.has_default_value() else None)
+        for place, argument in enumerate(func._schema.arguments)
     ]
     sizes, types, values = zip(*map(_described, given), strict=True) if given else ((), (), ())
     text = f", sizes = {json.dumps(sizes)}, types = {json.dumps(types)}"
@@ -283,9 +283,9 @@ def _described(value: Any) -> tuple[Any, str, str]:
     if hasattr(value, "shape"):
         return list(map(int, value.shape)), str(value.dtype).rpartition(".")[2], ""
     if isinstance(value, list | tuple):
-        tensors = [one for one in value if hasattr(one, "shape")]
+        tensors = [item for item in value if hasattr(item, "shape")]
         if tensors:
-            return [list(map(int, one.shape)) for one in tensors], "TensorList", ""
+            return [list(map(int, item.shape)) for item in tensors], "TensorList", ""
         return [], "ScalarList", str(list(value[:_LONGEST_LIST]))
     if isinstance(value, bool | int | float):
         return [], "Scalar", str(value)

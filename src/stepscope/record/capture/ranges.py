@@ -16,7 +16,6 @@ ranges.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -27,23 +26,12 @@ from stepscope.record.settings import settings
 from stepscope.record.targets import Target
 from stepscope.record.targets.around import Wrapper
 from stepscope.record.targets.modules import ModuleForward
-from stepscope.record.targets.steps import OptimizerStep, whole_backward
+from stepscope.record.targets.steps import OptimizerStep, full_backward
 from stepscope.record.traces.module_ranges import ModuleRanges
 from stepscope.record.trouble import Guard, warn_once
 from stepscope.record.who import Who
 
-_CALLED = {"optimizer.step": "optimizer"}
-
-_writing: list[StepRanges] = []
-
-
-def _in_child() -> None:
-    # A forked process, such as a data-loading worker, inherits its parent's hooks.
-    for one in _writing:
-        one.guard.error = one.guard.error or RuntimeError("recorded by the parent process")
-
-
-os.register_at_fork(after_in_child=_in_child)
+_PHASES = {"optimizer.step": "optimizer"}
 
 
 class StepRanges:
@@ -59,19 +47,18 @@ class StepRanges:
 
     resting = False
 
-    def __init__(self, guard: Guard, found: ModelSearch, types: list[bytes]) -> None:
+    def __init__(self, guard: Guard, search: ModelSearch, types: list[bytes]) -> None:
         self.guard = guard
         self._types = types
         self._nvtx = nvtx()
         self._step: int | None = None
         self._introduced = False
         self._operators = operator_ranges(self._nvtx, guard)
-        self._targets: list[Target] = [whole_backward(), OptimizerStep()]
-        for root in found.roots:
-            trained = root is found.model or next(root.parameters(), None) is not None
+        self._targets: list[Target] = [full_backward(), OptimizerStep()]
+        for root in search.roots:
+            trained = root is search.model or next(root.parameters(), None) is not None
             self._targets.append(ModuleForward(root, "forward" if trained else "loss"))
-        self._modules = None if found.model is None else ModuleRanges(found.model, self._around)
-        _writing.append(self)
+        self._modules = None if search.model is None else ModuleRanges(search.model, self._around)
         try:
             self._install()
         except BaseException:
@@ -91,8 +78,6 @@ class StepRanges:
 
     def end(self) -> bool:
         """Stops writing; False if part of it must stay in the job until a later step."""
-        if self in _writing:
-            _writing.remove(self)
         self.end_step()
         for target in self._targets:
             target.remove()
@@ -114,10 +99,10 @@ class StepRanges:
     def _introduce(self) -> None:
         """Identifies the writer, for readers, by a registered text, of which there are few."""
         who = Who().named()
-        said = [f"settings {json.dumps(settings())}"]
+        texts = [f"settings {json.dumps(settings())}"]
         if not who.disagreement:
-            said.append(f"rank {who.rank} of {who.world_size}")
-        for text in said:
+            texts.append(f"rank {who.rank} of {who.world_size}")
+        for text in texts:
             self._nvtx.end(self._nvtx.start_registered(f"{text}, stepscope".encode()))
 
     def end_step(self) -> None:
@@ -126,7 +111,7 @@ class StepRanges:
             self._step = None
 
     def open(self, label: str) -> tuple[str, int]:
-        phase = _CALLED.get(label, label)
+        phase = _PHASES.get(label, label)
         return phase, self._nvtx.start(b"phase: " + phase.encode())
 
     def close(self, token: tuple[str, int]) -> None:

@@ -110,17 +110,17 @@ class CapturedSteps(EveryStep):
             # The model is searched in an earlier step; a script's step 1 is not observed.
             observed = max(0, self._number - self._start_step - 1)
             before = max(0, self._first - self._start_step - 1)
-            self._search.step_begins(observed, first_recorded=before)
+            self._search.start_step(observed, first_recorded=before)
             if self._number == self._first - 1:
                 self._hooks.ask(self._types.start)
         if self._number < self._first:
             return
         if not self._capturing:
-            self._begin()
+            self._start_capture()
         if self._ranges is not None:
             self._hooks.ask(self._ranges.start_step, self._number)
 
-    def _begin(self) -> None:
+    def _start_capture(self) -> None:
         if self._number != self._first and self._steps is not None and not self._misses_first:
             warn_once(
                 f"step {self._first} could not be captured, because a script's loop is found in its "

@@ -41,19 +41,19 @@ class Device:
     pci: tuple[int, int, int] | None = None
 
 
-def device_of(found: Any) -> Device | None:
+def device_of(device: Any) -> Device | None:
     """What torch knows about a `torch.device`; None for one that no library here supports."""
     import torch
 
-    if found is None or found.type != "cuda":
+    if device is None or device.type != "cuda":
         return None
     with suppress(Exception):
-        index = torch.cuda.current_device() if found.index is None else found.index
-        told = torch.cuda.get_device_properties(index)
+        index = torch.cuda.current_device() if device.index is None else device.index
+        properties = torch.cuda.get_device_properties(index)
         pci = None
-        if hasattr(told, "pci_domain_id"):
-            pci = told.pci_domain_id, told.pci_bus_id, told.pci_device_id
-        return Device(index, told.name, str(getattr(told, "uuid", "")) or None, pci)
+        if hasattr(properties, "pci_domain_id"):
+            pci = properties.pci_domain_id, properties.pci_bus_id, properties.pci_device_id
+        return Device(index, properties.name, str(getattr(properties, "uuid", "")) or None, pci)
     return None
 
 
@@ -71,21 +71,21 @@ class DeviceReader(ABC):
         self._handle = self._find(device)
 
     def read(self) -> Mapping[str, float]:
-        found = {}
-        for name, ask in self._asked().items():
+        measures = {}
+        for name, ask in self._queries().items():
             # One by one, because a virtual or partitioned device answers only some of them.
             with suppress(Exception):
-                found[name] = float(ask())
+                measures[name] = float(ask())
         with suppress(Exception):
-            found |= {name: 100.0 * one for name, one in self._throttled().items()}
-        return found
+            measures |= {name: 100.0 * active for name, active in self._throttled().items()}
+        return measures
 
     @abstractmethod
     def _find(self, device: Device) -> Any:
         """Finds the library's handle of the device."""
 
     @abstractmethod
-    def _asked(self) -> Mapping[str, Ask]:
+    def _queries(self) -> Mapping[str, Ask]:
         """The function that reads each measure."""
 
     @abstractmethod
@@ -110,7 +110,7 @@ class NvmlReader(DeviceReader):
                 return nvml.nvmlDeviceGetHandleByPciBusId(f"{domain:08x}:{bus:02x}:{number:02x}.0")
         raise LookupError(f"NVML does not know {device.name}")
 
-    def _asked(self) -> Mapping[str, Ask]:
+    def _queries(self) -> Mapping[str, Ask]:
         nvml, handle = self._library, self._handle
         return {
             "compute_active": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
@@ -147,22 +147,22 @@ class AmdReader(DeviceReader):
         address = f"{domain:04x}:{bus:02x}:{number:02x}.0"
         return self._library.amdsmi_get_processor_handle_from_bdf(address)
 
-    def _asked(self) -> Mapping[str, Ask]:
+    def _queries(self) -> Mapping[str, Ask]:
         amd, handle = self._library, self._handle
         sensors, clocks = amd.AmdSmiTemperatureType, amd.AmdSmiClkType
         now = amd.AmdSmiTemperatureMetric.CURRENT
 
         def power() -> float:
-            told = amd.amdsmi_get_power_info(handle)
+            info = amd.amdsmi_get_power_info(handle)
             # Which of them is "N/A" depends on the generation.
             for name in ("socket_power", "current_socket_power", "average_socket_power"):
-                if isinstance(told.get(name), int | float):
-                    return float(told[name])
+                if isinstance(info.get(name), int | float):
+                    return float(info[name])
             raise LookupError(name)
 
         def clock(kind: Any, *names: str) -> float:
-            told = amd.amdsmi_get_clock_info(handle, kind)
-            return _HZ * float(next(told[name] for name in names if name in told))
+            info = amd.amdsmi_get_clock_info(handle, kind)
+            return _HZ * float(next(info[name] for name in names if name in info))
 
         return {
             "compute_active": lambda: amd.amdsmi_get_gpu_activity(handle)["gfx_activity"],
@@ -174,13 +174,13 @@ class AmdReader(DeviceReader):
         }
 
     def _throttled(self) -> Mapping[str, bool]:
-        told = self._library.amdsmi_get_violation_status(self._handle)
-        known = {name: told.get(f"active_{name}") for name in (*_HOT, "ppt_pwr")}
-        heat = [known[name] for name in _HOT if isinstance(known[name], bool)]
-        found = {"throttled_by_heat": any(heat)} if heat else {}
-        if isinstance(known["ppt_pwr"], bool):
-            found["throttled_by_power"] = known["ppt_pwr"]
-        return found | ({"throttled": any(found.values())} if found else {})
+        status = self._library.amdsmi_get_violation_status(self._handle)
+        active = {name: status.get(f"active_{name}") for name in (*_HOT, "ppt_pwr")}
+        heat = [active[name] for name in _HOT if isinstance(active[name], bool)]
+        reasons = {"throttled_by_heat": any(heat)} if heat else {}
+        if isinstance(active["ppt_pwr"], bool):
+            reasons["throttled_by_power"] = active["ppt_pwr"]
+        return reasons | ({"throttled": any(reasons.values())} if reasons else {})
 
 
 def open_reader(device: Device) -> DeviceReader | None:

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from stepscope.base.cpu_quota import processors
 
 _PROC = Path("/proc")
-_MOST_THREADS = 64
-_MOST_PROCESSES = 4096
+_MAX_THREADS = 64
+_MAX_PROCESSES = 4096
 _LOOKS_FOR_CHILDREN = 10
 """Samples between two searches for new processes: the search reads a file per thread."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -73,7 +73,7 @@ class ProcessTree:
             **since,
             "processes": len(list(self._below())),
             "threads_alive": len(threads),
-            "threads": [[one.name, one.cpu_ns] for one in threads[:_MOST_THREADS]],
+            "threads": [[thread.name, thread.cpu_ns] for thread in threads[:_MAX_THREADS]],
             "ran_ns": ran_ns,
             "waited_ns": waited_ns,
             **_peaks(),
@@ -82,16 +82,16 @@ class ProcessTree:
     def use(self) -> Use | None:
         """The total usage until now, without usage of a process before it was first seen; None if unknown."""
         if self._looks % _LOOKS_FOR_CHILDREN == 0:
-            known, self._living = self._living, list(self._below())
-            before, after = self._use_of(known), self._use_of(self._living)
+            before_search, self._living = self._living, list(self._below())
+            before, after = self._use_of(before_search), self._use_of(self._living)
             if before is not None and after is not None:
-                came = (max(0, now - then) for now, then in zip(after, before, strict=True))
-                self._unseen = tuple(map(sum, zip(self._unseen, came, strict=True)))
+                added = (max(0, now - then) for now, then in zip(after, before, strict=True))
+                self._unseen = tuple(map(sum, zip(self._unseen, added, strict=True)))
         self._looks += 1
-        found = self._use_of(self._living)
-        if found is None:
+        used = self._use_of(self._living)
+        if used is None:
             return None
-        cpu, read, written = (now - out for now, out in zip(found, self._unseen, strict=True))
+        cpu, read, written = (now - out for now, out in zip(used, self._unseen, strict=True))
         return Use(cpu, self._resident_bytes, read, written)
 
     def _use_of(self, pids: list[str]) -> tuple[int, int, int] | None:
@@ -105,8 +105,8 @@ class ProcessTree:
                 resident += int(words[21]) * _PAGE_BYTES
                 seen = True
             with suppress(OSError, ValueError, KeyError):
-                own = self._files(pid)
-                read, written = read + own[0], written + own[1]
+                files = self._files(pid)
+                read, written = read + files[0], written + files[1]
         self._resident_bytes = resident
         return (cpu, read, written) if seen else None
 
@@ -118,13 +118,13 @@ class ProcessTree:
     def _files(self, pid: str) -> tuple[int, int]:
         """Bytes that a process and those it waited for have read and written."""
         listed = (self._proc / pid / "io").read_text().splitlines()
-        said = dict(line.split(": ", 1) for line in listed)
-        return int(said["read_bytes"]), int(said["write_bytes"])
+        fields = dict(line.split(": ", 1) for line in listed)
+        return int(fields["read_bytes"]), int(fields["write_bytes"])
 
     def _below(self) -> Iterator[str]:
         """This process and all its living descendants."""
         waiting, seen = ["self"], 0
-        while waiting and seen < _MOST_PROCESSES:
+        while waiting and seen < _MAX_PROCESSES:
             pid = waiting.pop()
             seen += 1
             yield pid
@@ -142,10 +142,10 @@ class ProcessTree:
         for pid in self._below():
             with suppress(OSError, ValueError, IndexError):
                 words = self._stat(pid)
-                own = [int(words[place]) for place in (9, 10, 11, 12, 13, 14)]
-                add("major_faults", own[0] + own[1])
-                add("user_ns", (own[2] + own[4]) * _TICK_NS)
-                add("system_ns", (own[3] + own[5]) * _TICK_NS)
+                numbers = [int(words[place]) for place in (9, 10, 11, 12, 13, 14)]
+                add("major_faults", numbers[0] + numbers[1])
+                add("user_ns", (numbers[2] + numbers[4]) * _TICK_NS)
+                add("system_ns", (numbers[3] + numbers[5]) * _TICK_NS)
             with suppress(OSError, ValueError, KeyError):
                 read, written = self._files(pid)
                 add("read_bytes", read)
@@ -158,21 +158,21 @@ class ProcessTree:
 
     def _threads(self) -> dict[str, _Thread]:
         """The living threads by number, with the names that Python gave them. Source: sched-stats.rst of Linux."""
-        given = {str(one.native_id): one.name for one in threading.enumerate()}
-        found = {}
+        given = {str(thread.native_id): thread.name for thread in threading.enumerate()}
+        threads = {}
         with suppress(OSError):
             for task in (self._proc / "self" / "task").iterdir():
                 with suppress(OSError, ValueError, IndexError):
-                    name, _, rest = (task / "stat").read_text("utf-8", "replace").rpartition(")")
-                    words = rest.split()
+                    name, _, fields = (task / "stat").read_text("utf-8", "replace").rpartition(")")
+                    words = fields.split()
                     cpu_ns = (int(words[11]) + int(words[12])) * _TICK_NS
                     scheduled = None
                     with suppress(OSError, ValueError, IndexError):
                         ran, waited, *_ = map(int, (task / "schedstat").read_text().split())
                         scheduled = ran, waited
-                    own = given.get(task.name) or name.partition("(")[2]
-                    found[task.name] = _Thread(own, cpu_ns, scheduled)
-        return found
+                    full_name = given.get(task.name) or name.partition("(")[2]
+                    threads[task.name] = _Thread(full_name, cpu_ns, scheduled)
+        return threads
 
     def _threads_since(self) -> list[_Thread]:
         """The usage of living threads since the start, the busiest first."""
@@ -184,13 +184,13 @@ class ProcessTree:
                 ran, waited = now.scheduled
                 scheduled = ran - before.scheduled[0], waited - before.scheduled[1]
             since.append(_Thread(now.name, max(0, now.cpu_ns - before.cpu_ns), scheduled))
-        return sorted(since, key=lambda one: -one.cpu_ns)
+        return sorted(since, key=lambda thread: -thread.cpu_ns)
 
 
 def _scheduled(threads: list[_Thread]) -> tuple[int | None, int | None]:
     """How long threads ran, and waited for a processor (ns); None if the system does not provide it."""
-    known = [one.scheduled for one in threads if one.scheduled is not None]
-    ran, waited = sum(ran for ran, _ in known), sum(waited for _, waited in known)
+    times = [thread.scheduled for thread in threads if thread.scheduled is not None]
+    ran, waited = sum(ran for ran, _ in times), sum(waited for _, waited in times)
     return (ran, waited) if ran else (None, None)
 
 
@@ -200,8 +200,8 @@ def _peaks() -> dict[str, int | None]:
     except ImportError:
         return {}
     # Linux counts in KiB; of children that were waited for, it only keeps the largest.
-    own, child = (resource.getrusage(who).ru_maxrss * 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return {"peak_memory_bytes": own, "peak_memory_of_a_child_bytes": child or None}
+    peak, child = (resource.getrusage(who).ru_maxrss * 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return {"peak_memory_bytes": peak, "peak_memory_of_a_child_bytes": child or None}
 
 
 def _processor(proc: Path) -> str | None:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stepscope.base.errors import StepScopeError
 from stepscope.base.folders import from_anywhere
-from stepscope.record.annotate import NOTHING
-from stepscope.record.recording import SCRIPTS_OWN, Recording, count_samples
+from stepscope.record.annotate import NO_REGION
+from stepscope.record.recording import SCRIPT_FOLDERS, Recording, count_samples
 from stepscope.record.settings import note_loader
 from stepscope.record.trouble import warn_once
 
@@ -69,7 +69,7 @@ def start(
         session = new_session(
             None if plan is None else as_plan(plan), model=model, optimizer=optimizer, out=out, phases=phases
         )
-        SCRIPTS_OWN.append(from_anywhere(out))
+        SCRIPT_FOLDERS.append(from_anywhere(out))
         session.start(lead_in=True)
     except StepScopeError as error:
         hint = f" ({error.hint})" if error.hint else ""
@@ -121,7 +121,7 @@ def iterate(loader: Iterable[T]) -> Iterable[T]:
 def iteration() -> AbstractContextManager[Any]:
     """One iteration of a loop without a loader: `with inline.iteration(): ...`."""
     recording = active()
-    return NOTHING if recording is None or recording.over else _Iteration(recording)
+    return NO_REGION if recording is None or recording.over else _Iteration(recording)
 
 
 def done() -> bool:
@@ -152,9 +152,9 @@ def active() -> Recording | None:
     global _asked_environment
     if _running() is None and not _asked_environment:
         _asked_environment = True
-        asked = os.environ.get("STEPSCOPE_INLINE", "")
-        if asked and asked != "0":
-            plan = None if asked in ("1", "phases") else asked
+        setting = os.environ.get("STEPSCOPE_INLINE", "")
+        if setting and setting != "0":
+            plan = None if setting in ("1", "phases") else setting
             start(plan, out=os.environ.get("STEPSCOPE_OUT", "stepscope-out"))
     return _running()
 

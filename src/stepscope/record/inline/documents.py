@@ -16,7 +16,7 @@ from stepscope.base.ranks import Process
 from stepscope.base.statistics import Statistics, describe, describe_blocks, overhead
 from stepscope.record.inline.events import Event, Measured
 from stepscope.record.job.exit_reason import ExitReason
-from stepscope.record.phases.phases import COLUMNS, PHASES, STANDS_FOR_NS, Phases
+from stepscope.record.phases.phases import COLUMNS, PHASES, WEIGHT_NS, Phases
 from stepscope.record.plan import Entry
 from stepscope.record.targets.copies import Copied
 
@@ -54,11 +54,11 @@ def _script() -> str:
     return f"{named} ARGS" if len(sys.argv) > 1 else named
 
 
-def _in_ns(found: Statistics | None) -> dict[str, Any] | None:
-    if found is None:
+def _in_ns(statistics: Statistics | None) -> dict[str, Any] | None:
+    if statistics is None:
         return None
     unitless = ("n", "stable")
-    return {name if name in unitless else f"{name}_ns": value for name, value in asdict(found).items()}
+    return {name if name in unitless else f"{name}_ns": value for name, value in asdict(statistics).items()}
 
 
 def _mean_ms(total_ns: int, n: int) -> float | None:
@@ -68,7 +68,7 @@ def _mean_ms(total_ns: int, n: int) -> float | None:
 def _event(event: Event) -> dict[str, Any]:
     samples = event.samples
     _, durations_ns, offsets_ns, _ = samples.totals
-    kept = list(zip(*samples.rows, strict=True)) or [()] * 4
+    columns = list(zip(*samples.rows, strict=True)) or [()] * 4
     return {
         "label": event.observed.label,
         "start_index": event.observed.start_index,
@@ -78,7 +78,7 @@ def _event(event: Event) -> dict[str, Any]:
         "occurrence": event.observed.occurrence,
         "clock": event.observed.clock,
         "statistics": _in_ns(samples.statistics()),
-        "offset_statistics": _in_ns(describe(kept[2], kept[3])),
+        "offset_statistics": _in_ns(describe(columns[2], columns[3])),
         "missed": event.missed,
         "other_model": event.other_model,
         "lost": event.lost,
@@ -106,11 +106,11 @@ def _is_of(event: Event, entry: Entry) -> bool:
 
 def _by_name(values: Iterable[Mapping[str, float]], numbers: Iterable[int]) -> dict[str, list[list[float]]]:
     """For each name, the iterations with a number of that name, and the number."""
-    found: dict[str, list[list[float]]] = {}
-    for number, own in zip(numbers, values, strict=True):
-        for name, one in own.items():
-            found.setdefault(name, []).append([number, one])
-    return found
+    series: dict[str, list[list[float]]] = {}
+    for number, numbers_by_name in zip(numbers, values, strict=True):
+        for name, value in numbers_by_name.items():
+            series.setdefault(name, []).append([number, value])
+    return series
 
 
 def inline_document(
@@ -128,7 +128,7 @@ def inline_document(
         streams = timeline.setdefault(f"device_{where.device}", {})
         streams.setdefault(f"stream_{where.stream}", []).append(_event(event))
     iterations = measured.iterations
-    whole = iterations.unarmed if iterations.unarmed.n else iterations.armed
+    undisturbed = iterations.unarmed if iterations.unarmed.n else iterations.armed
     # Inside a captured graph the marks stay until the next capture, so nothing runs without them.
     cost = None
     if not measured.in_graph:
@@ -139,7 +139,7 @@ def inline_document(
         "version": VERSION,
         **process.fields(),
         "script": _script(),
-        "avg_iter_time_ms": _mean_ms(whole.total_ns, whole.weight),
+        "avg_iter_time_ms": _mean_ms(undisturbed.total_ns, undisturbed.weight),
         "timeline": timeline,
         "complete": measured.complete,
         "mode": plan.mode,
@@ -157,7 +157,10 @@ def inline_document(
         },
         "iterations": [list(row) for row in iterations.rows],
         "not_measured": [
-            *({"label": one.entry.text, "line": one.entry.line, "reason": one.reason} for one in measured.not_measured),
+            *(
+                {"label": missing.entry.text, "line": missing.entry.line, "reason": missing.reason}
+                for missing in measured.not_measured
+            ),
             *_without_a_turn(measured),
         ],
         "model_changes": measured.model_changes,
@@ -191,7 +194,7 @@ def phases_document(
     """
     history = phases.history
     n = history.weight
-    total_ns = history.totals[STANDS_FOR_NS]
+    total_ns = history.totals[WEIGHT_NS]
     columns = list(zip(*history.rows, strict=True)) if history.rows else [()] * len(COLUMNS)
     weights = columns[COLUMNS.index("weight")]
     by_phase: dict[str, Any] = {}
@@ -230,7 +233,7 @@ def phases_document(
         "disturbed_steps": phases.disturbed_steps,
         "unobserved_steps": phases.unobserved_steps,
         "timed_steps": phases.timed_steps,
-        "timed_every": phases.budget.every,
+        "timed_every": phases.budget.interval,
         "timing_ns": phases.budget.cost_ns,
         "warmup": phases.warmup,
         "backwards": phases.opened[PHASES.index("backward")],
@@ -239,8 +242,8 @@ def phases_document(
         if not n
         else {
             "mean_ns": total_ns / n,
-            "max_ns": history.largest[1],
-            "statistics": _in_ns(describe_blocks(columns[1], weights, columns[STANDS_FOR_NS])),
+            "largest_ns": history.largest[1],
+            "statistics": _in_ns(describe_blocks(columns[1], weights, columns[WEIGHT_NS])),
         },
         "phases": by_phase,
         "device": device,
@@ -250,7 +253,9 @@ def phases_document(
         "copied": None if copied is None else asdict(copied),
         "stacks": stacks,
     }
-    rows, values, stride = (history.rows, history.beside, history.stride) if samples else history.thinned(RUNNING_STEPS)
+    rows, values, stride = (
+        (history.rows, history.attachments, history.stride) if samples else history.thinned(RUNNING_STEPS)
+    )
     summary["settings"] = settings
     summary["values"] = _by_name(values, [row[0] for row in rows])
     summary["step_columns"] = list(COLUMNS)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stepscope.record.inline.kept import Iterations, Samples
+from stepscope.record.inline.samples import Iterations, Samples
 from stepscope.record.plan import Entry, Plan
 from stepscope.record.targets.watch import Observed
 
-MOST_SAID = 20
+MAX_LISTED = 20
 """Limit for listed entries of a plan that are not measured: a plan may have thousands."""
 
 
@@ -72,8 +72,8 @@ class Measured:
 def not_measured_words(plan: Plan, not_measured: list[NotMeasured]) -> str:
     """One line for the warning: the first entries, with the plan's line if it is known."""
     words = []
-    for one in not_measured[:MOST_SAID]:
-        line = f", line {one.entry.line}" if one.entry.line is not None else ""
-        words.append(f'{plan.source}{line}: "{one.entry.text}" is not measured: {one.reason}')
-    more = len(not_measured) - MOST_SAID
+    for missing in not_measured[:MAX_LISTED]:
+        line = f", line {missing.entry.line}" if missing.entry.line is not None else ""
+        words.append(f'{plan.source}{line}: "{missing.entry.text}" is not measured: {missing.reason}')
+    more = len(not_measured) - MAX_LISTED
     return "; ".join([*words, f"and {more} more are not measured"] if more > 0 else words)

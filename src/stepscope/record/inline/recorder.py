@@ -18,9 +18,9 @@ from stepscope.base.statistics import quantile
 from stepscope.record import annotate
 from stepscope.record.budget import OF_STEPS, Budget, next_timed
 from stepscope.record.clock import Clock
-from stepscope.record.inline.events import MOST_SAID, Event, Measured, NotMeasured, not_measured_words
-from stepscope.record.inline.kept import Iterations
-from stepscope.record.inline.own_plan import OwnPlan
+from stepscope.record.inline.automatic_plan import AutomaticPlan
+from stepscope.record.inline.events import MAX_LISTED, Event, Measured, NotMeasured, not_measured_words
+from stepscope.record.inline.samples import Iterations
 from stepscope.record.inline.schedule import Schedule, Turn
 from stepscope.record.inline.shared_plan import SharedPlan, Weights
 from stepscope.record.labels import parse_label
@@ -34,7 +34,7 @@ from stepscope.record.trouble import Guard, warn_once
 from stepscope.record.untimed_block import UntimedBlock
 
 _IN_GRAPH = "it runs inside a captured graph, where this torch's events keep no time; those of torch 2.8 do"
-_OWN_GRAPH = (
+_JOB_GRAPH = (
     "it runs inside a graph that the job captures; ask `inline.recapture()` before each replay, and "
     "capture again where it answers True"
 )
@@ -93,7 +93,7 @@ class Recorder:
         self.share = OF_STEPS
         """The share of the limit for recording."""
         self._budgets: defaultdict[int | None, Budget] = defaultdict(lambda: Budget(share=self.share))
-        self._own_ns = 0
+        self._overhead_ns = 0
         """The time for arming the running iteration."""
         self._unarmed_ns: deque[int] = deque(maxlen=_USUAL)
         self.schedule = Schedule(
@@ -103,9 +103,9 @@ class Recorder:
             unarmed_every=plan.unarmed_every,
             one_shot=plan.mode == "one_shot",
             in_rounds=plan.mode == "in_rounds",
-            survey=plan.is_own,
+            survey=plan.is_automatic,
             left=self._left,
-            every=self._every,
+            interval_of=self._interval,
             stays=self._job_recaptures,
         )
         self._guard = guard
@@ -122,7 +122,7 @@ class Recorder:
         self._began_ns: int | None = None
         self._excluded = False
         self._regions = False
-        self._own: OwnPlan | None = None
+        self._automatic: AutomaticPlan | None = None
         self._weights: Weights = {}
         self._first_ns: int | None = None
         self._last_ns = 0
@@ -132,7 +132,7 @@ class Recorder:
     @property
     def surveys(self) -> bool:
         """Whether it watches the running iteration to find out what can be measured."""
-        return self._own is not None and self._own.watch is not None
+        return self._automatic is not None and self._automatic.watch is not None
 
     @property
     def done(self) -> bool:
@@ -149,7 +149,7 @@ class Recorder:
             iterations_run=self.iteration + 1,
             bookkeeping_ns=self.bookkeeping_ns,
             in_graph=self.in_graph,
-            armed_every=max((one.every for one in self._budgets.values()), default=1),
+            armed_every=max((budget.interval for budget in self._budgets.values()), default=1),
             observed=self.schedule.has_observed,
             done=self.done,
         )
@@ -182,7 +182,7 @@ class Recorder:
                 self._install(watch)
             # Last, so that no offset includes the time for installing.
             watch.start()
-            self._own_ns = time.perf_counter_ns() - now_ns
+            self._overhead_ns = time.perf_counter_ns() - now_ns
 
     def exclude_current(self) -> None:
         self._excluded = True
@@ -201,8 +201,8 @@ class Recorder:
         self._last_ns = now_ns
         watch, self.watch = self.watch, None
         turn = self.schedule.turn
-        if turn.role == "survey" and self._own is not None:
-            self._surveyed(self._own)
+        if turn.role == "survey" and self._automatic is not None:
+            self._surveyed(self._automatic)
         measured = isinstance(watch, ArmedWatch) and self._collect(watch, turn)
         if turn.role == "observe" and isinstance(watch, ObservingWatch):
             self._disarm()
@@ -212,8 +212,8 @@ class Recorder:
         if turn.role == "unarmed" or (turn.counted and self.plan.mode != "one_shot"):
             self.untimed.timed(time_ns)
         if turn.role == "unarmed" or (measured and turn.counted):
-            every = self._every(turn.event)
-            of_all = self.untimed.take() if turn.role == "unarmed" else (every, every * time_ns)
+            interval = self._interval(turn.event)
+            of_all = self.untimed.take() if turn.role == "unarmed" else (interval, interval * time_ns)
             row = self.iteration, turn.role == "armed", time_ns, *of_all
             self.iterations.add(row, values)
         left = self._left()
@@ -222,32 +222,32 @@ class Recorder:
         following = self.schedule.advance(measured=measured, following=self.iteration + 2 + _APART)
         if following.role == "armed" and following.event == turn.event:
             for target in self._targets:
-                target.rest()
+                target.reset()
         else:
             self._disarm()
         # Not every time, because code that a step has evicted from the caches is slow.
         if self.iteration % _READ_EVERY == 0:
             self._read()
-        own_ns = time.perf_counter_ns() - now_ns
-        self.bookkeeping_ns += own_ns
+        overhead_ns = time.perf_counter_ns() - now_ns
+        self.bookkeeping_ns += overhead_ns
         if turn.role == "unarmed":
             self._unarmed_ns.append(time_ns)
         elif measured and turn.counted and self._unarmed_ns:
             usual_ns = round(quantile(sorted(self._unarmed_ns), 0.5))
             for budget in self._budgets_of(turn.event):
-                budget.spent(self._own_ns + own_ns, usual_ns, time_ns - usual_ns + own_ns)
+                budget.spent(self._overhead_ns + overhead_ns, usual_ns, time_ns - usual_ns + overhead_ns)
         return following.role == "done"
 
     def _budgets_of(self, event: int | None) -> set[Budget]:
         """The budget of an event, and in rounds that of all events."""
         return {self._budgets[event], self._budgets[None if self.schedule.in_rounds else event]}
 
-    def _every(self, event: int | None) -> int:
+    def _interval(self, event: int | None) -> int:
         """The k of an event; that of all while little is known of it, but not in its first turn."""
-        own = self._budgets[event]
-        if own.judged or not self.schedule.in_rounds or self.schedule.first_round:
-            return own.every
-        return max(own.every, self._budgets[None].every)
+        budget = self._budgets[event]
+        if budget.judged or not self.schedule.in_rounds or self.schedule.first_round:
+            return budget.interval
+        return max(budget.interval, self._budgets[None].interval)
 
     def abandon(self, *, began: bool = True) -> None:
         """Drops a broken-off iteration; its turn is repeated."""
@@ -256,8 +256,8 @@ class Recorder:
         watch = self.watch
         self._began_ns = None
         self._disarm()
-        if self._own is not None:
-            self._own.abandon()
+        if self._automatic is not None:
+            self._automatic.abandon()
         if isinstance(watch, ArmedWatch):
             watch.give_back()
 
@@ -269,7 +269,7 @@ class Recorder:
         if self.schedule.turn.role != "unarmed":
             return 0
         following = number + _APART
-        return max(0, next_timed(following, self._every(self.schedule.event)) - following - 1)
+        return max(0, next_timed(following, self._interval(self.schedule.event)) - following - 1)
 
     def passed(self, iterations: int) -> None:
         """Counts iterations that ran, or still run, without a call; the one before them was not timed either."""
@@ -283,8 +283,8 @@ class Recorder:
     def remove(self) -> None:
         self._began_ns = None
         self._disarm()
-        if self._own is not None:
-            self._own.remove()
+        if self._automatic is not None:
+            self._automatic.remove()
         self._close_targets()
         self._armed = []
         self._armings.clear()
@@ -295,7 +295,7 @@ class Recorder:
 
         Only after the job: asking a device from a second thread would spoil a graph that the job is capturing.
         """
-        self._wait_for_ring(_DRAIN_SECONDS, every=0.01)
+        self._wait_for_ring(_DRAIN_SECONDS, poll_seconds=0.01)
         self._ring.drop()
         for key, lost in self._ring.lost.items():
             self.events[key].lost += lost
@@ -336,19 +336,19 @@ class Recorder:
         return left
 
     def _survey(self) -> None:
-        if self._own is None:
-            self._own = OwnPlan(self.model, self.optimizers, self.copies, self._guard, self._shared)
-        self._own.start_iteration()
-        self.watch = self._own.watch
+        if self._automatic is None:
+            self._automatic = AutomaticPlan(self.model, self.optimizers, self.copies, self._guard, self._shared)
+        self._automatic.start_iteration()
+        self.watch = self._automatic.watch
 
-    def _surveyed(self, own: OwnPlan) -> None:
+    def _surveyed(self, plan: AutomaticPlan) -> None:
         """Ends the survey of an iteration, and makes the plan after enough of them."""
-        own.end_iteration()
-        if own.weights is None:
+        plan.end_iteration()
+        if plan.weights is None:
             return
-        self._own = None
-        self._weights = own.weights
-        entries = tuple(Entry(parse_label(label), label) for label in own.weights)
+        self._automatic = None
+        self._weights = plan.weights
+        entries = tuple(Entry(parse_label(label), label) for label in plan.weights)
         self.plan = replace(self.plan, entries=entries)
         self.schedule.surveyed()
 
@@ -362,7 +362,7 @@ class Recorder:
         if finder is None:
             return
         ended = [event for event in watch.events if event.end_index is not None]
-        self.events = [Event(event) for event in sorted(ended, key=lambda one: one.start_index)]
+        self.events = [Event(event) for event in sorted(ended, key=lambda event: event.start_index)]
         self._armed = self._targets_in(finder)
         self.schedule.observed(len(self.events), self._heaviest_first())
         for entry in self.plan.entries:
@@ -371,12 +371,12 @@ class Recorder:
             if any(entry.label.matches(event.label, event.occurrence) for event in watch.events):
                 reason = "it started in the observed iteration but did not end in it"
             elif any(entry.label.matches(*event) for event in watch.in_graph):
-                reason = _IN_GRAPH if self._recaptures else _OWN_GRAPH
+                reason = _IN_GRAPH if self._recaptures else _JOB_GRAPH
             elif any(entry.label.matches(label, entry.label.occurrence or 0) for label in watch.elsewhere):
                 reason = "it runs in another thread than the training loop's"
             else:
                 # Finding the nearest name takes a millisecond of the job's time, and few names are ever shown.
-                near = watch.seen if len(self.not_measured) < MOST_SAID else ()
+                near = watch.seen if len(self.not_measured) < MAX_LISTED else ()
                 reason = why_not_seen(entry, finder, near)
             self.not_measured.append(NotMeasured(entry, reason))
         self._let_go()
@@ -412,9 +412,9 @@ class Recorder:
         """Replaces the measured model by that of the next fold, whose modules at the same paths are then measured."""
         self._disarm()
         self.model, self.optimizers = model, list(optimizers) or self.optimizers
-        if self._own is not None:
-            self._own.remove()
-            self._own = None
+        if self._automatic is not None:
+            self._automatic.remove()
+            self._automatic = None
         if not self.schedule.has_observed:
             return
         self.model_changes.append(self.iteration + 1)
@@ -491,7 +491,7 @@ class Recorder:
             ran += pending.measured
             ran += pending.in_graph
             if turn.counted and (pending.measured or pending.in_graph):
-                pending.weight = self._every(turn.event)
+                pending.weight = self._interval(turn.event)
                 self._ring.push(pending)
             else:
                 pending.release()
@@ -507,7 +507,7 @@ class Recorder:
             self.in_graph = True
         if watch.in_graph and turn.counted:
             # The next replay overwrites these marks, so they are read before it or never.
-            self._wait_for_ring(_REPLAY_SECONDS, every=0.0002)
+            self._wait_for_ring(_REPLAY_SECONDS, poll_seconds=0.0002)
             self._ring.drop()
         return bool(ran)
 
@@ -515,11 +515,11 @@ class Recorder:
         for key, sample in self._ring.read():
             self.events[key].samples.measured(sample.iteration, sample.duration_ns, sample.offset_ns, sample.weight)
 
-    def _wait_for_ring(self, seconds: float, *, every: float) -> None:
+    def _wait_for_ring(self, seconds: float, *, poll_seconds: float) -> None:
         deadline = time.monotonic() + seconds
         self._read()
         while len(self._ring) and time.monotonic() < deadline:
-            time.sleep(every)
+            time.sleep(poll_seconds)
             self._read()
 
     def _open_region(self, name: str) -> AbstractContextManager[Any] | None:

@@ -62,7 +62,7 @@ _DONE = Turn("done")
 class _Measured:
     """How often an event was measured, and how often an iteration that should measure it did not run it."""
 
-    kept: int = 0
+    counted: int = 0
     missed: int = 0
 
 
@@ -89,7 +89,7 @@ class Schedule:
         in_rounds: a few measurements of each event at a time, without end.
         survey: whether iterations are surveyed after the warm-up, until `surveyed`.
         left: in rounds, asked at the start of each: the number of remaining iterations, if it is known.
-        every: returns the k of an event (None in one-shot mode): one in k iterations measures it.
+        interval_of: returns the k of an event (None in one-shot mode): one in k iterations measures it.
         stays: whether changing the event is costly, because the job recaptures its graph.
 
     An event that an iteration did not run is tried again, at most `repetitions + 1` times, so that a model with
@@ -116,7 +116,7 @@ class Schedule:
         in_rounds: bool = False,
         survey: bool = False,
         left: Callable[[], float | None] = _unknown,
-        every: Callable[[int | None], int] = _each,
+        interval_of: Callable[[int | None], int] = _each,
         stays: Callable[[], bool] = _never,
     ) -> None:
         self._warmup_left = warmup
@@ -128,7 +128,7 @@ class Schedule:
         """Whether some events have not had a turn yet."""
         self._survey = survey
         self._left = left
-        self._every = every
+        self._interval_of = interval_of
         self._stays = stays
         self._order: Sequence[int] | None = None
         self._place = 0
@@ -177,8 +177,8 @@ class Schedule:
 
     def start_again(self) -> None:
         """Forgets the events' missed iterations, which were not caused by them."""
-        for one in self._measured:
-            one.missed = 0
+        for event in self._measured:
+            event.missed = 0
 
     @property
     def event(self) -> int | None:
@@ -192,7 +192,7 @@ class Schedule:
 
     def _changes(self, event: int | None) -> bool:
         """Whether the next armed iteration is for another event."""
-        return not self._one_shot and self._every(event) > 1 and not self._stays()
+        return not self._one_shot and self._interval_of(event) > 1 and not self._stays()
 
     def _ran(self, *, measured: bool) -> None:
         """Counts an armed iteration, and leaves its event after the last one of its turn."""
@@ -200,20 +200,20 @@ class Schedule:
         if not measured:
             self._measured[place].missed += 1
         elif self.turn.counted:
-            self._measured[place].kept += 1
+            self._measured[place].counted += 1
         self._new = self._new and not measured
         if not (self._ended(place) or self._changes(self.event)):
             return
         others = chain(range(place + 1, len(self._measured)), range(place + 1))
-        self._place = next((one for one in others if not self._ended(one)), len(self._measured))
+        self._place = next((other for other in others if not self._ended(other)), len(self._measured))
         self._new = self._place != place
         if self.in_rounds and self._place == len(self._measured):
             self.first_round = False
             self._next_round()
 
     def _ended(self, place: int) -> bool:
-        one = self._measured[place]
-        return one.kept >= self._repetitions or one.missed > self._repetitions
+        event = self._measured[place]
+        return event.counted >= self._repetitions or event.missed > self._repetitions
 
     def _next_round(self) -> None:
         """Starts turns twice as long as before, or as long as the remaining iterations allow for all events."""
@@ -222,8 +222,8 @@ class Schedule:
         left = self._left()
         if left is not None and order:
             unarmed = 1 / self._unarmed_every if self._unarmed_every else 0
-            lasts = [max(self._every(event), 1 + unarmed) for event in order]
-            thrown_away = sum(one for one, event in zip(lasts, order, strict=True) if not self._changes(event))
+            lasts = [max(self._interval_of(event), 1 + unarmed) for event in order]
+            thrown_away = sum(last for last, event in zip(lasts, order, strict=True) if not self._changes(event))
             each = int((left - thrown_away) / sum(lasts))
             if self._place and each < 1:
                 self._order = ()
@@ -245,12 +245,12 @@ class Schedule:
         if self._place >= len(self._order):
             return _DONE
         event = self.event
-        every = self._every(event)
-        if every == 1:
+        interval = self._interval_of(event)
+        if interval == 1:
             unarmed = 0 < self._unarmed_every <= self._since_unarmed
         else:  # one of a block of the event's own k, whichever event the last was for
-            used = number // every == self._armed_at // every
-            unarmed = used or next_timed(number, every) != number
+            used = number // interval == self._armed_at // interval
+            unarmed = used or next_timed(number, interval) != number
         if unarmed:
             return _UNARMED
         self._armed_at = number

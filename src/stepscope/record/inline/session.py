@@ -73,7 +73,7 @@ class Session(Recording):
         self._files = RankFiles(from_anywhere(out), self.guard, phases=phases)
         warn_unusable(self._files.out)
         self._recorder: Recorder | None = None
-        self._shared = SharedPlan(self._files) if plan is not None and plan.is_own else None
+        self._shared = SharedPlan(self._files) if plan is not None and plan.is_automatic else None
         if plan is not None:
             self._recorder = Recorder(plan, self.guard, model=model, optimizers=optimizers, shared=self._shared)
             if self._phases is not None:  # they share the limit
@@ -147,16 +147,16 @@ class Session(Recording):
             if self._in_iteration:
                 self._end(now_ns)
                 now_ns = time.perf_counter_ns()
-            found = self._trained.start_iteration(self._iterations)
-            if found is not None:
-                self._listen(found)
+            model = self._trained.start_iteration(self._iterations)
+            if model is not None:
+                self._listen(model)
             self._iterations += 1
             self._survived = handled_exception()
             self._in_iteration = True
             self._values = {}
             if self._phases is not None and self._phases.times(self._iterations, first_of_epoch=first_of_epoch):
                 self._listeners.resume()
-            own_ns, now_ns = time.perf_counter_ns() - now_ns, time.perf_counter_ns()
+            overhead_ns, now_ns = time.perf_counter_ns() - now_ns, time.perf_counter_ns()
             self.began_ns = now_ns
             if self._recorder is not None and not self._recorder.done:
                 self._recorder.start_iteration(now_ns, first_of_epoch=first_of_epoch)
@@ -166,13 +166,13 @@ class Session(Recording):
                 self._phases.start_step(now_ns, first_of_epoch=first_of_epoch, number=self._iterations)
                 if self._recorder is not None and self._recorder.surveys:
                     self._phases.disturbed()
-                self._phases.took(own_ns + time.perf_counter_ns() - now_ns)
-            self._rest(self._iterations, 1)
+                self._phases.took(overhead_ns + time.perf_counter_ns() - now_ns)
+            self._pause(self._iterations, 1)
         except Exception as error:
             self.guard.trip(error)
         return self._iterations
 
-    def _rest(self, number: int, runs: int = 0) -> None:
+    def _pause(self, number: int, runs: int = 0) -> None:
         """Requests no calls while nothing is measured, in iteration `number` and after; `runs` of them run already."""
         phases, recorder = self._phases, self._recorder
         if (
@@ -199,8 +199,8 @@ class Session(Recording):
             self._take_out_hooks(phases)
 
     def _take_out_hooks(self, phases: Phases) -> None:
-        if phases.budget.every >= _SELDOM:
-            self._listeners.rest()
+        if phases.budget.interval >= _SELDOM:
+            self._listeners.pause()
 
     def _wake(self) -> None:
         """Counts the iterations that ran without a call. The last one is still running."""
@@ -227,7 +227,7 @@ class Session(Recording):
         self._wake()
         if self._in_iteration:
             self.guard.ask(self._end, time.perf_counter_ns())
-            self.guard.ask(self._rest, self._iterations + 1)
+            self.guard.ask(self._pause, self._iterations + 1)
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
         self._break()
@@ -441,22 +441,22 @@ class Session(Recording):
         self._files.process()
         self._files.background.run(lambda: self._files.write_inline(measured))
 
-    def _listen(self, found: FoundModel) -> None:
+    def _listen(self, model: FoundModel) -> None:
         recorder = self._recorder
-        if found.takes_over and self._phases is not None:
+        if model.takes_over and self._phases is not None:
             self._phases.other_model()
-        if found.roots is not None:
-            self._listeners.install(found.model, found.roots)
+        if model.roots is not None:
+            self._listeners.install(model.model, model.roots)
             self._files.hardware.watch(self._listeners.device)
         if recorder is None or recorder.done:
             return
         if not recorder.schedule.has_observed:
-            recorder.optimizers = recorder.optimizers or found.optimizers
+            recorder.optimizers = recorder.optimizers or model.optimizers
         recorder.copies = self._listeners.copies
-        if found.takes_over:
-            recorder.follow(found.model, found.optimizers)
+        if model.takes_over:
+            recorder.follow(model.model, model.optimizers)
         if recorder.model is None and not recorder.schedule.has_observed:
-            recorder.model = found.model
+            recorder.model = model.model
 
     def _take_out(self) -> None:
         """Removes everything of ours from the job, at a boundary, where torch does not iterate over hooks."""

@@ -23,7 +23,7 @@ NAME = ".stepscope-plan.json"
 """Hidden, because it is not a recording."""
 PATIENCE_SECONDS = 20.0
 _LOOK_SECONDS = 0.05
-_MOST_BYTES = 1 << 22
+_MAX_BYTES = 1 << 22
 
 Weights = dict[str, int]
 """The labels to measure, with their times (ns)."""
@@ -36,7 +36,7 @@ class SharedPlan:
         self._files = files
         self._path = files.out / NAME
         self._looks_until: float | None = None
-        self._found: Weights | None = None
+        self._received: Weights | None = None
 
     def start(self) -> None:
         """Starts looking; rank 0 first removes the plan of an earlier run."""
@@ -48,33 +48,33 @@ class SharedPlan:
         if self._is_first():
             self._forget()
 
-    def settled(self, own: Weights, known: Container[str]) -> Weights | None:
+    def settled(self, local: Weights, all_labels: Container[str]) -> Weights | None:
         """The plan to measure by; None while still looking.
 
         Args:
-            own: what the rank would measure by itself.
-            known: all labels that it runs.
+            local: what the rank would measure by itself.
+            all_labels: all labels that it runs.
         """
         if self._files.process().world_size == 1:
-            return own
+            return local
         if self._files.process().rank == 0:
-            text = json.dumps(own).encode()
+            text = json.dumps(local).encode()
             self._files.background.run(lambda: write_complete(self._path, lambda file: file.write(text)))
-            return own
+            return local
         if self._looks_until is None:
             self._looks_until = time.monotonic() + PATIENCE_SECONDS
             looking = threading.Thread(target=self._look, args=(self._looks_until,), name="stepscope-plan", daemon=True)
             looking.start()
-        found = self._found
-        if found is not None:
-            return found if found and all(label in known for label in found) else own
+        shared = self._received
+        if shared is not None:
+            return shared if shared and all(label in all_labels for label in shared) else local
         if time.monotonic() < self._looks_until:
             return None
         warn_once(
             f"rank {self._files.process().rank} measures by a plan of its own: rank 0's was not in {self._files.out} "
             f"within {PATIENCE_SECONDS:.0f} s. What ranks measure may differ"
         )
-        return own
+        return local
 
     def _is_first(self) -> bool:
         process = self._files.process()
@@ -91,7 +91,7 @@ class SharedPlan:
                 # Listing a folder asks a network server for changes; opening a file that did not exist may not.
                 if NAME in os.listdir(self._files.out):  # noqa: PTH208
                     with self._path.open("rb") as file:
-                        self._found = _weights(file.read(_MOST_BYTES))
+                        self._received = _weights(file.read(_MAX_BYTES))
                     return
 
 
@@ -99,6 +99,6 @@ def _weights(text: bytes) -> Weights:
     """The plan in a file; empty if it has none."""
     with suppress(ValueError, RecursionError):
         loaded = json.loads(text)
-        if isinstance(loaded, dict) and all(type(one) is int for one in loaded.values()):
+        if isinstance(loaded, dict) and all(type(weight) is int for weight in loaded.values()):
             return loaded
     return {}

@@ -59,7 +59,7 @@ class MainProgram:
             _replace_first_path(str(Path.cwd()))
         except OSError:  # it was deleted
             _replace_first_path()
-        spec = _found(name)
+        spec = _find_spec(name)
         sys.argv[0] = spec.origin or name
         _run_found(spec)
 
@@ -105,7 +105,7 @@ def _code(path: str) -> CodeType:
     return compiled
 
 
-def _found(name: str) -> ModuleSpec:
+def _find_spec(name: str) -> ModuleSpec:
     spec = importlib.util.find_spec(name) if _has_parents(name) else None
     if spec is not None and spec.submodule_search_locations is not None:
         name = f"{name}.__main__"

@@ -43,7 +43,7 @@ class Discovery:
         """The root with the most parameters; None when no module was called."""
         if not self.roots:
             return None
-        return max(self.roots, key=lambda root: sum(one.numel() for one in root.parameters()))
+        return max(self.roots, key=lambda root: sum(parameter.numel() for parameter in root.parameters()))
 
     def install(self, guard: Guard) -> None:
         from torch.nn.modules import module
@@ -62,8 +62,8 @@ class Discovery:
             self._filter = warnings.filters[0]
         warnings.filters.insert(0, self._filter)  # type: ignore[attr-defined] # a list at run time
         self._handles += [
-            module.register_module_forward_pre_hook(guard.wrap(self._begins)),
-            module.register_module_forward_hook(guard.wrap(self._ends), always_call=True),
+            module.register_module_forward_pre_hook(guard.wrap(self._enter)),
+            module.register_module_forward_hook(guard.wrap(self._leave), always_call=True),
         ]
 
     def remove(self) -> None:
@@ -76,21 +76,21 @@ class Discovery:
             compiled_only = not self._without_hooks
             self.roots = [*_trained(self.optimizers, compiled_only=compiled_only), *self.roots]
 
-    def _begins(self, module: Any, _args: Any) -> None:
+    def _enter(self, module: Any, _args: Any) -> None:
         if threading.get_ident() != self._thread:
             return
         self._depth += 1
         # Modules that checkpointing recomputes within backward have no enclosing module.
-        known = self._depth > 1 or any(module is root for root in self.roots)
-        if not known and self._backward_number() == _NO_BACKWARD:
+        is_root = self._depth > 1 or any(module is root for root in self.roots)
+        if not is_root and self._backward_number() == _NO_BACKWARD:
             self.roots.append(module)
 
-    def _ends(self, _module: Any, _args: Any, _output: Any) -> None:
+    def _leave(self, _module: Any, _args: Any, _output: Any) -> None:
         if threading.get_ident() == self._thread and self._depth:
             self._depth -= 1
 
     def _steps(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if not any(optimizer is known for known in self.optimizers):
+        if not any(optimizer is other for other in self.optimizers):
             self.optimizers.append(optimizer)
 
 
@@ -130,14 +130,14 @@ def _trained(optimizers: list[Any], *, compiled_only: bool) -> list[Any]:
     }
     if not trained:
         return []
-    found = [
-        one
-        for one in gc.get_objects()
-        if issubclass(type(one), Module)
-        and "_parameters" in vars(one)  # a module under construction has none yet
-        and not _is_graph(one)
-        and (not compiled_only or getattr(one, "_compiled_call_impl", None) is not None)
-        and any(id(parameter) in trained for parameter in one.parameters())
+    modules = [
+        module
+        for module in gc.get_objects()
+        if issubclass(type(module), Module)
+        and "_parameters" in vars(module)  # a module under construction has none yet
+        and not _is_graph(module)
+        and (not compiled_only or getattr(module, "_compiled_call_impl", None) is not None)
+        and any(id(parameter) in trained for parameter in module.parameters())
     ]
-    inner = {id(below) for one in found for below in one.modules() if below is not one}
-    return [one for one in found if id(one) not in inner]
+    inner = {id(below) for module in modules for below in module.modules() if below is not module}
+    return [module for module in modules if id(module) not in inner]

@@ -47,14 +47,14 @@ class TrainedModel:
         self._model: Callable[[], Any] = (lambda: None) if model is None else weakref.ref(model)
         self._given: FoundModel | None = None
         if model is not None:
-            self._given = FoundModel(model, list(roots or _called(model)))
+            self._given = FoundModel(model, list(roots or _callable_parts(model)))
         self._discovery: Discovery | None = None
         if model is None or optimizers:
             self._discovery = Discovery(modules=model is None)
         self._missing = MissingForward() if model is None else None
         self._looks_again = False
         self._knew_one = False
-        self._found: Callable[[], Any] | None = None
+        self._last_found: Callable[[], Any] | None = None
 
     @property
     def model(self) -> Any:
@@ -107,10 +107,10 @@ class TrainedModel:
         discovery.remove()
         if not discovery.modules:
             return FoundModel(self._model(), None, discovery.optimizers)
-        model, before = discovery.model, self._found
+        model, before = discovery.model, self._last_found
         takes_over = before is not None and model is not None and before() is not model
         if model is not None:
-            self._model = self._found = weakref.ref(model)
+            self._model = self._last_found = weakref.ref(model)
             self._knew_one = True
         return FoundModel(model, discovery.roots, discovery.optimizers, takes_over)
 
@@ -152,22 +152,22 @@ class ModelSearch:
 
     def __init__(self, model: Any, guard: Guard) -> None:
         self.model = model
-        self.roots: list[Any] = [] if model is None else _called(model)
+        self.roots: list[Any] = [] if model is None else _callable_parts(model)
         self._guard = guard
-        self._looked = False
+        self._has_searched = False
         self._discovery: Discovery | None = None
 
     def start(self) -> None:
         if self.model is None:
             put_hooks_in()
 
-    def step_begins(self, index: int, *, first_recorded: int) -> None:
+    def start_step(self, index: int, *, first_recorded: int) -> None:
         """Starts a step: searches in it if it is the second and not recorded yet, or takes the result.
 
         Code is compiled in the first step, and would be compiled again without our hooks.
         """
-        if self.model is None and not self._looked and index >= min(1, first_recorded - 1):
-            self._looked = True
+        if self.model is None and not self._has_searched and index >= min(1, first_recorded - 1):
+            self._has_searched = True
             self._discovery = Discovery()
             self._discovery.install(self._guard)
         elif self._discovery is not None:
@@ -184,7 +184,7 @@ class ModelSearch:
         take_hooks_out()
 
 
-def _called(model: Any) -> list[Any]:
+def _callable_parts(model: Any) -> list[Any]:
     """The called parts of a given model: its children if it is only a container."""
     import torch
 

@@ -101,7 +101,7 @@ class OnDemand(EveryStep):
 
     @property
     def disturbs(self) -> bool:
-        return any(one is not None and one.disturbs for one in (self._tracer, self._finished))
+        return any(tracer is not None and tracer.disturbs for tracer in (self._tracer, self._finished))
 
     @property
     def records_values(self) -> bool:
@@ -179,9 +179,9 @@ class OnDemand(EveryStep):
         elif self._number > order.at_step - WARMUP:
             self._skip(order)
         else:
-            self._begin(order)
+            self._start_trace(order)
 
-    def _begin(self, order: Request) -> None:
+    def _start_trace(self, order: Request) -> None:
         tracer = Tracer(
             self.out,
             name=self._name,

@@ -25,15 +25,15 @@ from stepscope.record.output import write_complete
 REQUEST = "request.json"
 WARMUP = 1
 """Steps before the first recorded one in which the profiler is running."""
-MOST_STEPS = 100
+MAX_STEPS = 100
 FINAL = frozenset({"written", "skipped", "not-chosen", "failed", "ended", "busy"})
 """States that end a rank's answers to a request."""
 BUSY = "busy"
 """State of a rank that is recording for another request."""
 
-_MOST_BYTES = 1 << 16
+_MAX_BYTES = 1 << 16
 _NO_REQUEST = {errno.EINVAL: "no regular file", errno.EFBIG: "far too large"}
-_MOST_RANKS = 1 << 20
+_MAX_RANKS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Request:
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not 0 < len(self.id) <= 64:
             raise ValueError("id is a text of at most 64 characters")
-        if not _is_integer(self.steps) or not 1 <= self.steps <= MOST_STEPS:
-            raise ValueError(f"steps is a number from 1 to {MOST_STEPS}")
+        if not _is_integer(self.steps) or not 1 <= self.steps <= MAX_STEPS:
+            raise ValueError(f"steps is a number from 1 to {MAX_STEPS}")
         if self.at_step is not None and (not _is_integer(self.at_step) or self.at_step < 1):
             raise ValueError("at_step is the number of a step, from 1")
         if self.ranks is not None and not isinstance(self.ranks, str):
@@ -103,20 +103,20 @@ class Answer:
         numbers = (self.rank, self.world_size, self.pid, self.step, *places)
         if not all(isinstance(text, str) for text in texts) or not all(map(_is_integer, numbers)):
             raise ValueError("an answer's texts are texts and its numbers are integers")
-        if not 0 <= self.rank < self.world_size <= _MOST_RANKS:
+        if not 0 <= self.rank < self.world_size <= _MAX_RANKS:
             raise ValueError("rank is a number below world_size")
         seconds = self.step_seconds
         if not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
             raise ValueError("step_seconds is a time")
 
 
-def new_request(**wanted: Any) -> Request:
+def new_request(**options: Any) -> Request:
     """Makes a request with a new id from the fields of `Request`.
 
     Raises:
         ValueError: a field has an invalid value.
     """
-    return Request(uuid.uuid4().hex, **wanted)
+    return Request(uuid.uuid4().hex, **options)
 
 
 def read_request(directory: Path) -> Request:
@@ -127,8 +127,8 @@ def read_request(directory: Path) -> Request:
         ValueError: it is not a request.
     """
     content = _read_json(directory / REQUEST)
-    known = {field.name for field in fields(Request)}
-    if not isinstance(content, dict) or "id" not in content or not set(content) <= known:
+    names = {field.name for field in fields(Request)}
+    if not isinstance(content, dict) or "id" not in content or not set(content) <= names:
         raise ValueError("it is not an object with the fields of a request")
     return Request(**content)
 
@@ -147,7 +147,7 @@ def write_answer(directory: Path, answer: Answer) -> None:
 
 def read_answers(directory: Path, request: Request) -> dict[int, Answer]:
     """The answers to this request by rank, without answers to other requests and damaged files."""
-    return {one.rank: one for one in all_answers(directory) if one.id == request.id}
+    return {answer.rank: answer for answer in all_answers(directory) if answer.id == request.id}
 
 
 def all_answers(directory: Path) -> list[Answer]:
@@ -169,7 +169,7 @@ def _is_integer(number: object) -> bool:
 def _read_json(path: Path) -> Any:
     # Anything may be there: a pipe would block, and a huge file is not ours.
     try:
-        text = regular_file_bytes(path, _MOST_BYTES)
+        text = regular_file_bytes(path, _MAX_BYTES)
     except OSError as error:
         if error.errno in _NO_REQUEST:
             raise ValueError(f"it is {_NO_REQUEST[error.errno]}") from None

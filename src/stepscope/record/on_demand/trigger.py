@@ -55,9 +55,9 @@ def agree(directory: Path, request: Request, *, lead_seconds: float = 3.0, timeo
             hint="give the one that the job listens to; it makes it when it starts",
             slug="no-answer",
         )
-    called = time.monotonic()
+    call_s = time.monotonic()
     write_request(directory, replace(request, at_step=None))
-    answers = _everybody(directory, request, called + timeout_seconds)
+    answers = _everybody(directory, request, call_s + timeout_seconds)
     busy = [str(answer.rank) for answer in answers if answer.state == BUSY]
     if busy:
         raise StepScopeError(
@@ -75,7 +75,7 @@ def agree(directory: Path, request: Request, *, lead_seconds: float = 3.0, timeo
         )
     # An answer is at most as old as the call.
     away = max(
-        answer.step + math.ceil((time.monotonic() - called + lead_seconds) / max(answer.step_seconds, 1e-6))
+        answer.step + math.ceil((time.monotonic() - call_s + lead_seconds) / max(answer.step_seconds, 1e-6))
         for answer in answers
     )
     earliest = away + WARMUP + 1
@@ -99,12 +99,12 @@ def wait_until_done(directory: Path, request: Request, *, timeout_seconds: float
     """
     deadline = time.monotonic() + timeout_seconds
     while True:
-        answers = [_if_alive(one) for one in read_answers(directory, request).values()]
+        answers = [_if_alive(answer) for answer in read_answers(directory, request).values()]
         size = max((answer.world_size for answer in answers), default=1)
-        done = len(answers) >= size and all(one.state in FINAL for one in answers)
+        done = len(answers) >= size and all(answer.state in FINAL for answer in answers)
         if done or time.monotonic() >= deadline:
-            return sorted(answers, key=lambda one: one.rank)
-        if not answers and not any(one.state == BUSY for one in all_answers(directory)):
+            return sorted(answers, key=lambda answer: answer.rank)
+        if not answers and not any(answer.state == BUSY for answer in all_answers(directory)):
             _refuse_replaced(directory, request)
         time.sleep(0.2)
 
@@ -154,11 +154,11 @@ def _everybody(directory: Path, request: Request, deadline: float) -> list[Answe
         _refuse_replaced(directory, request)
         time.sleep(0.1)
     if not answers:
-        gone = [one for one in map(_if_alive, _unfinished(directory)) if one.state in FINAL]
+        ended = [answer for answer in map(_if_alive, _unfinished(directory)) if answer.state in FINAL]
         raise StepScopeError(
             f"{directory}: no rank answered",
-            hint=f"the job that listened here, process {gone[0].pid}, has ended"
-            if gone
+            hint=f"the job that listened here, process {ended[0].pid}, has ended"
+            if ended
             else "is this the directory that the job listens to, and has it taken its first steps?",
             slug="no-answer",
         )

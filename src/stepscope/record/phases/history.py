@@ -28,7 +28,7 @@ class History:
 
     def __init__(self, columns: int, capacity: int = 2048, *, adds_up: tuple[int, ...] = ()) -> None:
         self.rows: list[Sequence[int]] = []
-        self.beside: list[Any] = []
+        self.attachments: list[Any] = []
         """The attachment of each row."""
         self.stride = 1
         self.count = 0
@@ -43,20 +43,20 @@ class History:
         """Whether the next row will be kept, as far as can be known without it."""
         return self.count % self.stride == 0
 
-    def thinned(self, most: int) -> tuple[list[Sequence[int]], list[Any], int]:
+    def thinned(self, limit: int) -> tuple[list[Sequence[int]], list[Any], int]:
         """At most `most` of the kept rows, also evenly spaced, with their attachments and stride."""
-        every = max(1, -(-len(self.rows) // most))
-        return self._merged(every), self.beside[::every], self.stride * every
+        stride = max(1, -(-len(self.rows) // limit))
+        return self._merged(stride), self.attachments[::stride], self.stride * stride
 
-    def _merged(self, every: int) -> list[Sequence[int]]:
-        rows = self.rows[::every]
-        for column in self._adds_up if every > 1 else ():
+    def _merged(self, stride: int) -> list[Sequence[int]]:
+        rows = self.rows[::stride]
+        for column in self._adds_up if stride > 1 else ():
             for place, row in enumerate(rows):
-                of_all = sum(one[column] for one in self.rows[place * every : (place + 1) * every])
+                of_all = sum(merged[column] for merged in self.rows[place * stride : (place + 1) * stride])
                 rows[place] = (*row[:column], of_all, *row[column + 1 :])
         return rows
 
-    def stands_for_more(self, weight: int, *values: int) -> None:
+    def add_weight(self, weight: int, *values: int) -> None:
         """Increases the weight of the last kept row, and its values in the columns that add up."""
         if not self.rows:
             return
@@ -73,7 +73,7 @@ class History:
             row[column] += value
         self.rows[-1] = tuple(row)
 
-    def add(self, row: Sequence[int], beside: Any = None, weight: int = 1) -> None:
+    def add(self, row: Sequence[int], attachment: Any = None, weight: int = 1) -> None:
         """Counts a row, and keeps it if it is its turn."""
         self.weight += weight
         for column, value in enumerate(row):
@@ -83,11 +83,11 @@ class History:
         if self.count % self.stride == 0:
             if len(self.rows) >= self._capacity:
                 self.rows = self._merged(2)
-                del self.beside[1::2]
+                del self.attachments[1::2]
                 self.stride *= 2
             if self.count % self.stride == 0:
                 self.rows.append(tuple(row))
-                self.beside.append(beside)
+                self.attachments.append(attachment)
                 self.count += 1
                 return
         if self._adds_up:

@@ -11,7 +11,7 @@ from stepscope.record.phases.phases import Phases
 from stepscope.record.targets import Target
 from stepscope.record.targets.copies import Copies, HostToDevice
 from stepscope.record.targets.modules import ModuleForward
-from stepscope.record.targets.steps import OptimizerStep, whole_backward
+from stepscope.record.targets.steps import OptimizerStep, full_backward
 from stepscope.record.trouble import Guard
 
 
@@ -45,7 +45,7 @@ class PhaseListeners:
         for target in self._forwards:
             self._listen_to("forward", target)
 
-    def rest(self) -> None:
+    def pause(self) -> None:
         """Removes the hooks for phases, for steps that are not timed."""
         if self._resting:
             return
@@ -60,7 +60,7 @@ class PhaseListeners:
                 target.install(self._phases, self._guard)
 
     def remove(self) -> None:
-        self.rest()
+        self.pause()
         self._forwards, self._others = [], []
         if self.copies is not None:
             self.copies.detach()
@@ -68,7 +68,7 @@ class PhaseListeners:
     def _install(self, model: Any) -> None:
         device = None
         if model is not None:
-            device = next((one.device for one in model.parameters()), None)
+            device = next((parameter.device for parameter in model.parameters()), None)
         clock = clock_for(device)
         on_device = clock.kind != "host"
         self.device = device_of(device)
@@ -79,7 +79,7 @@ class PhaseListeners:
             return
         if on_device:
             self._time_on(self._phases, device, clock)
-        self._others = [whole_backward(), OptimizerStep()]
+        self._others = [full_backward(), OptimizerStep()]
         for phase, target in zip(("backward", "optimizer"), self._others, strict=True):
             self._listen_to(phase, target)
         if self.copies is not None:

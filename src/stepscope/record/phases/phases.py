@@ -25,7 +25,7 @@ from stepscope.record.budget import Budget
 from stepscope.record.clock import Clock
 from stepscope.record.memory import MemoryReader
 from stepscope.record.phases.history import History
-from stepscope.record.ring import MOST_MEASUREMENTS, Marked, Pending, Ring
+from stepscope.record.ring import MAX_MEASUREMENTS, Marked, Pending, Ring
 from stepscope.record.untimed_block import UntimedBlock
 
 PHASES = ("input_wait", "host_to_device", "forward", "backward", "optimizer")
@@ -46,7 +46,7 @@ COLUMNS = (
 not read in that step."""
 
 _RESIDUAL = len(PHASES)
-_STANDS_FOR, STANDS_FOR_NS = COLUMNS.index("weight"), COLUMNS.index("weight_ns")
+_WEIGHT, WEIGHT_NS = COLUMNS.index("stands_for"), COLUMNS.index("stands_for_ns")
 _NUMBER = {phase: number for number, phase in enumerate(PHASES)} | {"optimizer.step": 4}
 _INPUT_WAIT = _NUMBER["input_wait"]
 _FORWARD = _NUMBER["forward"]
@@ -57,14 +57,14 @@ _OPTIMIZER = _NUMBER["optimizer"]
 _WAITS = -1
 """Token of a wait for a batch in a step that is not timed."""
 
-_MOST_HELD = 64
+_MAX_PENDING = 64
 
 
 class Phases:
     """Times the phases of one process. It is a `Watch`: targets call it when something starts and ends."""
 
     def __init__(self, now: Callable[[], int] = time.perf_counter_ns) -> None:
-        self.history = History(len(COLUMNS), adds_up=(_STANDS_FOR, STANDS_FOR_NS))
+        self.history = History(len(COLUMNS), adds_up=(_WEIGHT, WEIGHT_NS))
         self.installed: set[str] = set()
         """Observed phases; the others are not measured, which is not 0."""
         self.resting = False
@@ -75,7 +75,7 @@ class Phases:
         self.timed_steps = 0
         self.budget = Budget()
         """Decides which steps are timed, by the time of our own code in them."""
-        self._own_ns = 0
+        self._overhead_ns = 0
         self._counted_ns: int | None = None
         self.disturbed_steps = 0
         """Steps that do not count: a profiler ran in them, wrote its file, or everything in them was watched."""
@@ -125,7 +125,7 @@ class Phases:
         self._last_read = -1
         self._memory_step = 0
         self._opened_before = (0, 0)
-        self._held: list[tuple[tuple[int, ...], Mapping[str, float]]] = []
+        self._pending: list[tuple[tuple[int, ...], Mapping[str, float]]] = []
         """Counted steps with a backward but no forward of the known model; perhaps another model's."""
 
     def times(self, number: int, *, first_of_epoch: bool) -> bool:
@@ -145,7 +145,7 @@ class Phases:
             self.untimed.pause(now_ns)
             return
         self.untimed.resume(now_ns)
-        self._own_ns = 0
+        self._overhead_ns = 0
         self._times = [0] * (len(PHASES) + 1)
         self._open = [_RESIDUAL]
         self._opened_before = self.opened[_FORWARD], self.opened[_BACKWARD]
@@ -202,10 +202,10 @@ class Phases:
             untimed = self.untimed
             untimed.timed(time_ns)
             of_all = untimed.steps, untimed.ns
-            row = (self.steps + self.before, time_ns, *times, *of_all, *(one or 0 for one in memory))
-            self._held.append((row, values))
-            if not self._lacks_forward or len(self._held) > _MOST_HELD:
-                self._count_held()
+            row = (self.steps + self.before, time_ns, *times, *of_all, *(size or 0 for size in memory))
+            self._pending.append((row, values))
+            if not self._lacks_forward or len(self._pending) > _MAX_PENDING:
+                self._count_pending()
             self._counted_ns = time_ns
         if self.clock is not None:
             self._collect(self.clock, counted=counted)
@@ -218,24 +218,24 @@ class Phases:
         no_forward = self.opened[_FORWARD] == forwards
         return bool(forwards) and no_forward and self.opened[_BACKWARD] != backwards
 
-    def _count_held(self) -> None:
-        for row, values in self._held:
-            self.history.add(row, values, row[_STANDS_FOR])
-        self._held.clear()
+    def _count_pending(self) -> None:
+        for row, values in self._pending:
+            self.history.add(row, values, row[_WEIGHT])
+        self._pending.clear()
 
     def other_model(self) -> None:
         """Assigns the last steps without a known forward to another model that was found."""
-        self.unobserved_steps += len(self._held)
-        self._held.clear()
+        self.unobserved_steps += len(self._pending)
+        self._pending.clear()
 
-    def took(self, own_ns: int) -> None:
+    def took(self, time_ns: int) -> None:
         """Adds time of our own code in the running step, or after it."""
-        self._own_ns += own_ns
+        self._overhead_ns += time_ns
 
     def settle(self) -> None:
         """Sets how many steps are timed, by the cost of the last timed ones; call between steps."""
         if self._counted_ns is not None:
-            self.budget.spent(self._own_ns, self._counted_ns)
+            self.budget.spent(self._overhead_ns, self._counted_ns)
             self._counted_ns = None
 
     def abandon(self) -> None:
@@ -266,10 +266,10 @@ class Phases:
         clock = self.clock
         # Input waits are the host's, and marks of phases inside phases would count twice. The ring drops a step with
         # one mark too many, because times of half of its phases would be wrong.
-        if clock is not None and number and depth == 1 and len(self._marks) <= MOST_MEASUREMENTS:
+        if clock is not None and number and depth == 1 and len(self._marks) <= MAX_MEASUREMENTS:
             # Our marks must not get into a graph that the job captures.
             self._mark_open = None if clock.capturing() else clock.mark()
-        self._own_ns += self._now() - now_ns
+        self._overhead_ns += self._now() - now_ns
         return depth
 
     def close(self, token: int | None) -> None:
@@ -286,7 +286,7 @@ class Phases:
         del self._open[token:]
         if self.clock is not None and token == 1 and self._mark_open is not None:
             self._mark_close(self.clock, number)
-        self._own_ns += self._now() - now_ns
+        self._overhead_ns += self._now() - now_ns
 
     def _waited(self, now_ns: int) -> None:
         self._wait_ns = now_ns - self._wait_began_ns
@@ -337,9 +337,9 @@ class Phases:
         """Reads what the device has finished, and drops the rest."""
         self._read()
         self._ring.drop()
-        self._count_held()
+        self._count_pending()
         steps, ns = self.untimed.take()
-        self.history.stands_for_more(steps, steps, ns)
+        self.history.add_weight(steps, steps, ns)
         # At the end of a process anything may be gone, which must not cost the file.
         with suppress(Exception):
             self._read_memory()
@@ -347,10 +347,10 @@ class Phases:
     def _memory_is_due(self, *, counted: bool) -> bool:
         """Whether memory is read at this step: at a recorded one or between two, in case the job resets it."""
         since = self.steps - self._memory_step
-        every = self.memory_every
+        interval = self.memory_every
         if counted and self.history.keeps_next:
-            return since >= every or self.history.stride >= every
-        return since >= 2 * every
+            return since >= interval or self.history.stride >= interval
+        return since >= 2 * interval
 
     def _read_memory(self) -> tuple[int | None, int | None, int | None]:
         self._memory_step = self.steps
@@ -366,7 +366,7 @@ class Phases:
 
     def _collect(self, clock: Clock, *, counted: bool) -> None:
         if counted and self._marks:
-            self._ring.push(Pending(self.steps, clock, self._origin, self._marks, stands_for=self.untimed.steps))
+            self._ring.push(Pending(self.steps, clock, self._origin, self._marks, weight=self.untimed.steps))
             if self._device_idle is not None:
                 self.device_checked += self.untimed.steps
                 self.device_idle += self.untimed.steps * self._device_idle

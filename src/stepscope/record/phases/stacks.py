@@ -19,20 +19,20 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
-from stepscope.record.budget import MOST_PART, OF_STACKS
+from stepscope.record.budget import MAX_SHARE, OF_STACKS
 
 if TYPE_CHECKING:
     from stepscope.record.phases.phases import Phases
 
 _SECONDS = 0.05
 """Mean time between two samples; each wait is random, because steps are periodic."""
-_MOST_OWN_PART = OF_STACKS * MOST_PART
+_MAX_SHARE = OF_STACKS * MAX_SHARE
 """Part of a processor: if sampling takes more than this part of the time, samples are further apart."""
 _LEARNS = 8
 """Samples until their cost is known."""
-_MOST_FRAMES = 64
-_MOST_STACKS = 4096
-_OWN = str(Path(__file__).parents[2]) + os.sep
+_MAX_FRAMES = 64
+_MAX_STACKS = 4096
+_OUR_FOLDER = str(Path(__file__).parents[2]) + os.sep
 _RUNS_SCRIPTS = "as_main.py"
 
 Place = tuple[CodeType, int]
@@ -94,7 +94,7 @@ class StackSampler:
             with suppress(Exception):
                 self._sample()
             if self._wakes == _LEARNS:  # once, because samples stand for equal times
-                seconds = max(_SECONDS, time.thread_time() / _LEARNS / _MOST_OWN_PART)
+                seconds = max(_SECONDS, time.thread_time() / _LEARNS / _MAX_SHARE)
 
     def _sample(self) -> None:
         self._wakes += 1
@@ -104,7 +104,7 @@ class StackSampler:
         if frame is None:
             return
         key = phase, _stack(frame)
-        if key not in self._counts and len(self._counts) >= _MOST_STACKS:
+        if key not in self._counts and len(self._counts) >= _MAX_STACKS:
             self._lost += 1
             return
         self._counts[key] += 1
@@ -112,15 +112,15 @@ class StackSampler:
 
 def _stack(frame: FrameType | None) -> tuple[Place, ...]:
     """The program's frames, the innermost first, without ours and those that run the script."""
-    found: list[Place] = []
-    while frame is not None and len(found) < _MOST_FRAMES:
+    places: list[Place] = []
+    while frame is not None and len(places) < _MAX_FRAMES:
         code = frame.f_code
-        if not code.co_filename.startswith(_OWN):
-            found.append((code, frame.f_lineno or 0))
+        if not code.co_filename.startswith(_OUR_FOLDER):
+            places.append((code, frame.f_lineno or 0))
         elif code.co_filename.endswith(_RUNS_SCRIPTS):
             break
         frame = frame.f_back
-    return tuple(found)
+    return tuple(places)
 
 
 def _short(file: str) -> str:

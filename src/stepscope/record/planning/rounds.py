@@ -10,10 +10,10 @@ from stepscope.record.labels import parse_label
 from stepscope.record.planning.surveyor import Round
 from stepscope.record.targets.watch import Observed
 
-MOST_MODULES = 20
-"""Modules that a plan names by default: those with the largest time of their own."""
+MAX_MODULES = 20
+"""Modules that a plan names by default: those with the largest self time."""
 
-MOST_OCCURRENCES = 8
+MAX_OCCURRENCES = 8
 """If something runs more often in an iteration, only its first occurrence is measured."""
 
 _NO_WORK = "profiler::"
@@ -25,7 +25,7 @@ class Listed:
 
     Args:
         time_ns: its time in an iteration, all occurrences together; None if not measured.
-        own_ns: for a module, the part of the time outside of listed modules inside it.
+        self_ns: for a module, the part of the time outside of listed modules inside it.
         operators: the operators that run in it, but not in a listed module inside it.
         note: why a plan should not name it; it is then a comment.
     """
@@ -33,13 +33,13 @@ class Listed:
     label: str
     times: int = 1
     time_ns: int | None = None
-    own_ns: int | None = None
+    self_ns: int | None = None
     operators: tuple[Listed, ...] = ()
     note: str = ""
 
     @property
     def events(self) -> int:
-        return 0 if self.note else self.times if self.times <= MOST_OCCURRENCES else 1
+        return 0 if self.note else self.times if self.times <= MAX_OCCURRENCES else 1
 
 
 def listed(rounds: Iterable[Round]) -> list[Listed]:
@@ -50,103 +50,103 @@ def listed(rounds: Iterable[Round]) -> list[Listed]:
         return []
     light = _counted(rounds, "forwards") or complete
     counts: dict[str, list[int]] = {}
-    for place, one in enumerate(complete):
-        for event in one.watch.ended():
+    for place, watched in enumerate(complete):
+        for event in watched.watch.ended():
             counts.setdefault(event.label, [0] * len(complete))[place] += 1
     inside = _operators(_counted(rounds, "operators"), {label: max(each) for label, each in counts.items()})
-    times_ns = {id(one): _times_ns(one) for one in (*complete, *light)}
-    own_ns = {key: _own_ns(times) for key, times in times_ns.items()}
-    found = []
+    times_ns = {id(watched): _times_ns(watched) for watched in (*complete, *light)}
+    self_ns = {key: _self_ns(times) for key, times in times_ns.items()}
+    labels = []
     for label, each in counts.items():
         taken = parse_label(label)
         timed = complete if taken.kind == "module" and taken.direction == "backward" else light
-        is_region = any(label in one.watch.regions for one in complete)
-        found.append(
+        is_region = any(label in watched.watch.regions for watched in complete)
+        labels.append(
             Listed(
                 label,
                 max(each),
-                _median(times_ns[id(one)].get(label) for one in timed),
-                _median(own_ns[id(one)].get(label) for one in timed),
+                _median(times_ns[id(watched)].get(label) for watched in timed),
+                _median(self_ns[id(watched)].get(label) for watched in timed),
                 tuple(inside.get(label, ())),
                 _why_not(label, each, is_region=is_region),
             )
         )
-    return found
+    return labels
 
 
-def modules_of(found: Iterable[Listed]) -> list[str]:
+def modules_of(labels: Iterable[Listed]) -> list[str]:
     """Paths of the listed modules, with "" for the model itself.
 
     >>> modules_of([Listed("forward"), Listed("fc1.forward"), Listed("fc1.backward")])
     ['', 'fc1']
     """
     paths: dict[str, None] = {}
-    for one in found:
-        path = _module(one)
+    for label in labels:
+        path = _module(label)
         if path is not None:
             paths[path] = None
     return list(paths)
 
 
-def heaviest(found: Sequence[Listed], top: int) -> list[Listed]:
-    """Keeps only the `top` modules with the largest time of their own.
+def heaviest(labels: Sequence[Listed], top: int) -> list[Listed]:
+    """Keeps only the `top` modules with the largest self time.
 
-    A module's own time excludes the modules inside it, and includes forward and backward. The model itself, and what is
+    A module's self time excludes the modules inside it, and includes forward and backward. The model itself, and what is
     not a module, is kept.
 
-    >>> parts = [Listed("a.forward", own_ns=1), Listed("a.b.forward", own_ns=8), Listed("optimizer.step")]
+    >>> parts = [Listed("a.forward", self_ns=1), Listed("a.b.forward", self_ns=8), Listed("optimizer.step")]
     >>> [one.label for one in heaviest(parts, 1)]
     ['a.b.forward', 'optimizer.step']
     """
-    own: dict[str, int] = {}
-    for one in found:
-        path = _module(one)
+    self_ns: dict[str, int] = {}
+    for label in labels:
+        path = _module(label)
         if path:
-            own[path] = own.get(path, 0) + (one.own_ns or 0)
-    kept = set(sorted(own, key=lambda path: -own[path])[:top])
-    return [one for one in found if (path := _module(one)) in kept or not path]
+            self_ns[path] = self_ns.get(path, 0) + (label.self_ns or 0)
+    heavy = set(sorted(self_ns, key=lambda path: -self_ns[path])[:top])
+    return [label for label in labels if (path := _module(label)) in heavy or not path]
 
 
 def _counted(rounds: list[Round], kind: str) -> list[Round]:
-    of_kind = [one for one in rounds if one.kind == kind]
-    return [one for one in of_kind if not one.excluded] or of_kind
+    of_kind = [watched for watched in rounds if watched.kind == kind]
+    return [watched for watched in of_kind if not watched.excluded] or of_kind
 
 
-def _module(one: Listed) -> str | None:
-    label = parse_label(one.label)
+def _module(listed: Listed) -> str | None:
+    label = parse_label(listed.label)
     return label.module if label.kind == "module" else None
 
 
-def _times_ns(one: Round) -> dict[str, int]:
+def _times_ns(watched: Round) -> dict[str, int]:
     """Times in the iteration by label, where they are completely known."""
     times: dict[str, int | None] = {}
-    for event in one.watch.ended():
-        time_ns, before = one.watch.time_ns(event), times.get(event.label, 0)
+    for event in watched.watch.ended():
+        time_ns, before = watched.watch.time_ns(event), times.get(event.label, 0)
         times[event.label] = None if time_ns is None or before is None else before + time_ns
     return {label: time_ns for label, time_ns in times.items() if time_ns is not None}
 
 
-def _own_ns(times: Mapping[str, int]) -> dict[str, int]:
+def _self_ns(times: Mapping[str, int]) -> dict[str, int]:
     """Times of modules, without the modules inside them.
 
-    >>> _own_ns({"a.forward": 9, "a.0.b.forward": 5, "a.backward": 7})
+    >>> _self_ns({"a.forward": 9, "a.0.b.forward": 5, "a.backward": 7})
     {'a.forward': 4, 'a.0.b.forward': 5, 'a.backward': 7}
     """
     modules = [label for label in times if parse_label(label).kind == "module"]
-    own = {label: times[label] for label in modules}
+    self_ns = {label: times[label] for label in modules}
     for label in modules:
         path, _, direction = label.rpartition(".")
         parts = path.split(".")
         above = (".".join([*parts[:end], direction]) for end in range(len(parts) - 1, 0, -1))
-        outer = next((name for name in above if name in own), None)
+        outer = next((name for name in above if name in self_ns), None)
         if outer is not None:
-            own[outer] -= times[label]
-    return own
+            self_ns[outer] -= times[label]
+    return self_ns
 
 
 def _median(times: Iterable[int | None]) -> int | None:
-    known = [time for time in times if time is not None]
-    return round(median(known)) if known else None
+    times_ns = [time for time in times if time is not None]
+    return round(median(times_ns)) if times_ns else None
 
 
 def _why_not(label: str, counts: list[int], *, is_region: bool) -> str:
@@ -164,39 +164,41 @@ def _operators(rounds: list[Round], times: Mapping[str, int]) -> dict[str, list[
     """The operators of each module's forward and backward, without those of modules inside it, in order."""
     if not rounds:
         return {}
-    owned = [_owned(one) for one in rounds]
+    owned = [_owned(watched) for watched in rounds]
     places: dict[str, list[int]] = {}
     for label, occurrence in owned[0]:
         if not str(parse_label(label).name).startswith(_NO_WORK) and all(
             (label, occurrence) in events for events in owned
         ):
             places.setdefault(label, []).append(occurrence)
-    found: dict[str, list[Listed]] = {}
+    operators: dict[str, list[Listed]] = {}
     for label, occurrences in places.items():
         taken = parse_label(label)
         prefix = f"{taken.module}.{taken.direction}".lstrip(".")
-        lines = found.setdefault(prefix, [])
+        lines = operators.setdefault(prefix, [])
         spent = [
-            _median(one.watch.time_ns(events[label, occurrence]) for one, events in zip(rounds, owned, strict=True))
+            _median(
+                watched.watch.time_ns(events[label, occurrence]) for watched, events in zip(rounds, owned, strict=True)
+            )
             for occurrence in occurrences
         ]
         seen = rounds[0].watch.seen[label]
         if len(occurrences) == seen and (seen == 1 or times.get(prefix, 1) > 1):
-            known = [time_ns for time_ns in spent if time_ns is not None]
-            lines.append(Listed(label, seen, sum(known) if len(known) == seen else None))
+            known_ns = [time_ns for time_ns in spent if time_ns is not None]
+            lines.append(Listed(label, seen, sum(known_ns) if len(known_ns) == seen else None))
         else:
             lines += [
                 Listed(f"{label}#{occurrence}", 1, time_ns)
                 for occurrence, time_ns in zip(occurrences, spent, strict=True)
             ]
-    return found
+    return operators
 
 
-def _owned(one: Round) -> dict[tuple[str, int], Observed]:
+def _owned(watched: Round) -> dict[tuple[str, int], Observed]:
     """Assigns operators' events to the innermost module: a call is recorded, nested, by every module around it."""
     owned: dict[tuple[str, int], Observed] = {}
     call: list[Observed] = []
-    for event in one.watch.ended():
+    for event in watched.watch.ended():
         if call and event.start_index > (call[0].end_index or 0):
             deepest = max(call, key=_depth)
             owned[deepest.label, deepest.occurrence] = deepest

@@ -15,13 +15,13 @@ from typing import Any, Literal
 
 from stepscope.record.compiling import capturing_check
 from stepscope.record.job.discover import Discovery
-from stepscope.record.planning.rounds import MOST_MODULES, Listed, heaviest, listed, modules_of
+from stepscope.record.planning.rounds import MAX_MODULES, Listed, heaviest, listed, modules_of
 from stepscope.record.planning.surveyor import Surveyor
 from stepscope.record.recording import Recording
 from stepscope.record.targets.watch import ObservingWatch
 from stepscope.record.trouble import Guard
 
-_MOST_REFUSALS = 3
+_MAX_REFUSALS = 3
 _DEVICE_SECONDS = 30.0
 
 Stage = Literal["untouched", "discover", "plain", "all", "forwards", "operators"]
@@ -46,7 +46,7 @@ class Survey(Recording):
     def __init__(
         self,
         *,
-        top: int = MOST_MODULES,
+        top: int = MAX_MODULES,
         iterations: int = 3,
         finished: Callable[[Survey], None] = lambda _: None,
         swallowed: Callable[[], None] = lambda: None,
@@ -54,7 +54,7 @@ class Survey(Recording):
         self.guard = Guard("the survey")
         self.ended = False
         """Whether everything is known, and the script should end."""
-        self.found: list[Listed] = []
+        self.labels: list[Listed] = []
         """What can be measured, once the survey has ended; empty if no iteration was watched."""
         self.modules = 0
         """The number of modules that ran, of which `top` are kept."""
@@ -104,7 +104,7 @@ class Survey(Recording):
 
     def _rounds(self, kind: Stage) -> int:
         rounds = [] if self._surveyor is None else self._surveyor.rounds
-        return sum(one.kind == kind for one in rounds)
+        return sum(watched.kind == kind for watched in rounds)
 
     @property
     def untouched_ns(self) -> int | None:
@@ -130,7 +130,7 @@ class Survey(Recording):
         self.iterations += 1
         self._running = True
         try:
-            self._begin_stage(self._stages[self.iterations - 1])
+            self._start_stage(self._stages[self.iterations - 1])
         except Exception as error:
             self._hooks.trip(error)
         self._began_ns = time.perf_counter_ns()
@@ -194,7 +194,7 @@ class Survey(Recording):
     def _watch(self) -> ObservingWatch | None:
         return None if self._surveyor is None else self._surveyor.watch
 
-    def _begin_stage(self, stage: Stage) -> None:
+    def _start_stage(self, stage: Stage) -> None:
         discovery = self._discovery
         if stage == "discover" and discovery is None:
             self._discovery = Discovery()
@@ -217,7 +217,7 @@ class Survey(Recording):
     def _leave(self) -> None:
         if self.ended:
             self._refusals += 1
-            if self._refusals >= _MOST_REFUSALS:
+            if self._refusals >= _MAX_REFUSALS:
                 self._swallowed()
         else:
             self._finish()
@@ -228,10 +228,10 @@ class Survey(Recording):
         try:
             everything = self._take_out()
             self.modules = sum(bool(path) for path in modules_of(everything))
-            self.found = heaviest(everything, self._top)
+            self.labels = heaviest(everything, self._top)
         except Exception as error:
             self._hooks.trip(error)
-        if self.found:
+        if self.labels:
             self._finished(self)
 
     def _take_out(self) -> list[Listed]:

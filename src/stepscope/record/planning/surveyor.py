@@ -30,7 +30,7 @@ from stepscope.record.trouble import Guard
 
 Kind = Literal["all", "forwards", "operators"]
 
-MOST_REGIONS = 512
+MAX_REGIONS = 512
 """The most names of regions that are watched in an iteration, the first ones."""
 
 _STEP = ("zero_grad", "forward", "**.forward", "backward", "optimizer.step", "host_to_device")
@@ -127,11 +127,11 @@ class Surveyor:
         self.rounds: list[Round] = []
         self.watch: TimedWatch | None = None
         self._guard = guard
-        self._own_copies: Copies | None = None
+        self._local_copies: Copies | None = None
         self._finder = Finder(model, optimizers, copies)
         if copies is None and self._finder.clock_of("forward").kind != "host":
-            self._finder.copies = self._own_copies = Copies()
-            self._own_copies.attach()
+            self._finder.copies = self._local_copies = Copies()
+            self._local_copies.attach()
         self._kind: Kind = "all"
         self._targets: list[Target] = []
 
@@ -163,7 +163,7 @@ class Surveyor:
 
     def reached(self) -> bool:
         """Whether the clocks have reached every mark. Never waits."""
-        return all(one.watch.reached() for one in self.rounds)
+        return all(watched.watch.reached() for watched in self.rounds)
 
     def wait(self, seconds: float) -> None:
         """Waits until the clocks have reached every mark; only between iterations of a survey."""
@@ -175,13 +175,13 @@ class Surveyor:
 
     def remove(self) -> None:
         self.abandon()
-        if self._own_copies is not None:
-            self._own_copies.detach()
+        if self._local_copies is not None:
+            self._local_copies.detach()
         self._finder = Finder(None, (), None)
 
     def _open_region(self, name: str) -> WatchedRegion | None:
         watch = self.watch
-        if watch is None or (name not in watch.regions and len(watch.regions) == MOST_REGIONS):
+        if watch is None or (name not in watch.regions and len(watch.regions) == MAX_REGIONS):
             return None
         watch.regions.add(name)
         return WatchedRegion(watch, self._guard, name)
@@ -189,13 +189,13 @@ class Surveyor:
 
 def _plan(kind: Kind, modules: Iterable[str]) -> Plan:
     # A region may have any name, so the first entry names all regions, and everything else.
-    wanted = ["**"]
+    events = ["**"]
     if kind == "operators":
         for path in modules:
             prefix = f"{path}." if path else ""
-            wanted += [f"{prefix}forward.*::*", f"{prefix}backward.*::*"]
+            events += [f"{prefix}forward.*::*", f"{prefix}backward.*::*"]
     else:
-        wanted += [*_STEP, *(f"collective.{name}" for name in collectives() if name in _COLLECTIVES)]
+        events += [*_STEP, *(f"collective.{name}" for name in collectives() if name in _COLLECTIVES)]
         if kind == "all":
-            wanted.append("**.backward")
-    return plan_from({"events": wanted}, source="everything")
+            events.append("**.backward")
+    return plan_from({"events": events}, source="everything")

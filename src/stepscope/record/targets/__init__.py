@@ -19,7 +19,7 @@ class Target(ABC):
     def install(self, watch: Watch, guard: Guard) -> None:
         """Installs the hooks; they report to `watch`."""
 
-    def rest(self) -> None:  # noqa: B027 - most keep nothing
+    def reset(self) -> None:  # noqa: B027 - most keep nothing
         """Releases what belonged to one iteration before another is observed."""
 
     @abstractmethod

@@ -43,9 +43,9 @@ class _Call:
             return (module._call_impl if call is None else call)(*args, **kwargs)
         # Copies made attribute by attribute, such as DataParallel's replicas, inherit this attribute, but must be
         # called themselves.
-        called: Any = sys._getframe(1).f_locals.get("self")
-        if called is not module and getattr(called, _PLACE, None) is self:
-            call = called._call_impl
+        caller: Any = sys._getframe(1).f_locals.get("self")
+        if caller is not module and getattr(caller, _PLACE, None) is self:
+            call = caller._call_impl
         elif call is None:
             call = module._call_impl
         for wrapper in self.wrappers:

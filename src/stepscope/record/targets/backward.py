@@ -33,7 +33,7 @@ class NodeHooks(Target):
         self._watch, self._guard = watch, guard
         self._capture.install(watch, guard)
 
-    def rest(self) -> None:
+    def reset(self) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -41,7 +41,7 @@ class NodeHooks(Target):
     def remove(self) -> None:
         self._capture.remove()
         self._watch = None
-        self.rest()
+        self.reset()
 
     @abstractmethod
     def _hook(self, nodes: Nodes) -> None:
@@ -67,32 +67,32 @@ class ModuleBackward(NodeHooks):
         # if a job backpropagates through a retained graph again.
         opened: dict[int, Any] = {}
 
-        def begins(_gradients: Any) -> None:
+        def before(_gradients: Any) -> None:
             number = task()
             if number not in opened:
                 opened[number] = watch.open(self._label)
 
-        def ends(_inputs: Any, _outputs: Any) -> None:
+        def after(_inputs: Any, _outputs: Any) -> None:
             token = opened.get(task())
             if token is not None:
                 watch.close(token)
 
-        self._handles += [node.register_prehook(guard.wrap(begins)) for node in nodes.first]
-        self._handles += [node.register_hook(guard.wrap(ends)) for node in nodes.last]
+        self._handles += [node.register_prehook(guard.wrap(before)) for node in nodes.first]
+        self._handles += [node.register_hook(guard.wrap(after)) for node in nodes.last]
 
 
 class NodeBackward(NodeHooks):
     """The autograd nodes of one module called `wanted`, such as `AddmmBackward0`, or all, as `<prefix>.<node>`."""
 
-    def __init__(self, module: Any, prefix: str, wanted: str | None) -> None:
+    def __init__(self, module: Any, prefix: str, only: str | None) -> None:
         super().__init__(module)
         self._prefix = prefix
-        self._wanted = wanted
+        self._only = only
 
     def _hook(self, nodes: Nodes) -> None:
         for node in nodes.all:
             name = node_name(node).rsplit("::", 1)[-1]
-            if self._wanted is None or name == self._wanted:
+            if self._only is None or name == self._only:
                 self._hook_one(node, f"{self._prefix}.{name}")
 
     def _hook_one(self, node: Any, label: str) -> None:
@@ -101,12 +101,12 @@ class NodeBackward(NodeHooks):
             return
         opened: list[Any] = []
 
-        def begins(_gradients: Any) -> None:
+        def before(_gradients: Any) -> None:
             opened.append(watch.open(label))
 
-        def ends(_inputs: Any, _outputs: Any) -> None:
+        def after(_inputs: Any, _outputs: Any) -> None:
             if opened:
                 watch.close(opened.pop())
 
-        self._handles.append(node.register_prehook(guard.wrap(begins)))
-        self._handles.append(node.register_hook(guard.wrap(ends)))
+        self._handles.append(node.register_prehook(guard.wrap(before)))
+        self._handles.append(node.register_hook(guard.wrap(after)))

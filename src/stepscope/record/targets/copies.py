@@ -118,5 +118,5 @@ class HostToDevice(Target):
         self._copies.listeners = (*self._copies.listeners, self._mine)
 
     def remove(self) -> None:
-        self._copies.listeners = tuple(one for one in self._copies.listeners if one is not self._mine)
+        self._copies.listeners = tuple(listener for listener in self._copies.listeners if listener is not self._mine)
         self._mine = None

@@ -17,11 +17,11 @@ from stepscope.record.targets.around import is_compiled
 from stepscope.record.targets.backward import ModuleBackward, NodeBackward
 from stepscope.record.targets.copies import Copies, HostToDevice
 from stepscope.record.targets.modules import ModuleForward
-from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward, compiles_beside_modes
-from stepscope.record.targets.steps import OptimizerStep, collective, collectives, whole_backward, zero_grad
+from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward, compiles_under_modes
+from stepscope.record.targets.steps import OptimizerStep, collective, collectives, full_backward, zero_grad
 
 _WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_flat_param_wrapped_module")
-_HOST_BESIDE_DEVICE = Clock(stream=-1)
+_HOST_WITH_DEVICE = Clock(stream=-1)
 _PARALLEL = ("DistributedDataParallel", "DataParallel", "DeepSpeedEngine")
 
 
@@ -40,16 +40,16 @@ def module_paths(root: Any) -> dict[str, FoundModule]:
     that is called.
     """
     paths: dict[str, FoundModule] = {}
-    known: dict[str, tuple[str, bool, str | None]] = {}
+    parents: dict[str, tuple[str, bool, str | None]] = {}
     for raw, module in root.named_modules():  # parents come before their children
         above, _, name = raw.rpartition(".")
-        path, is_parallel, compiled_by = known[above] if raw else ("", False, None)
+        path, is_parallel, compiled_by = parents[above] if raw else ("", False, None)
         if not (name in _WRAPPERS or (name == "module" and is_parallel)):
             path = f"{path}.{name}".lstrip(".")
         paths.setdefault(path, FoundModule(module, compiled_by))
         if compiled_by is None and is_compiled(module):
             compiled_by = path
-        known[raw] = (path, type(module).__name__ in _PARALLEL, compiled_by)
+        parents[raw] = (path, type(module).__name__ in _PARALLEL, compiled_by)
     return paths
 
 
@@ -57,10 +57,10 @@ def unwrapped(module: Any) -> Any:
     """The author's own module inside the wrappers of DDP, FSDP and compile."""
     while True:
         inside = _WRAPPERS + (("module",) if type(module).__name__ in _PARALLEL else ())
-        found = next((part for name, part in module.named_children() if name in inside), None)
-        if found is None:
+        inner = next((part for name, part in module.named_children() if name in inside), None)
+        if inner is None:
             return module
-        module = found
+        module = inner
 
 
 class Finder:
@@ -80,17 +80,17 @@ class Finder:
 
     def everything(self, plan: Plan) -> list[Target]:
         """The targets that observe every event of the plan once."""
-        wanted: dict[tuple[str, ...], Label] = {}
+        labels: dict[tuple[str, ...], Label] = {}
         for entry in plan.entries:
             label = entry.label
             if label.kind in ("module", "operator", "node"):
                 for path in self._paths(label):
                     if self.modules[path].compiled_by is None:
-                        wanted.setdefault((label.kind, str(label.direction), path), label)
+                        labels.setdefault((label.kind, str(label.direction), path), label)
             else:
-                wanted.setdefault((label.kind, label.text), label)
+                labels.setdefault((label.kind, label.text), label)
         targets = []
-        for key, label in wanted.items():
+        for key, label in labels.items():
             target = self._target(label, path=key[-1], everything=True)
             if target is not None:
                 targets.append(target)
@@ -111,8 +111,8 @@ class Finder:
             return "no model was found; name it: inline.start(..., model=model)"
         paths = self._paths(label)
         if not paths:
-            known = [f"{path}.{label.direction}".lstrip(".") for path in self.modules]
-            hint = did_you_mean(f"{label.module}.{label.direction}", known)
+            labels = [f"{path}.{label.direction}".lstrip(".") for path in self.modules]
+            hint = did_you_mean(f"{label.module}.{label.direction}", labels)
             which = "that matches " if label.has_wildcard else ""
             return f'the model has no module {which}"{label.module}" ({hint})'
         inside = {self.modules[path].compiled_by for path in paths}
@@ -133,9 +133,9 @@ class Finder:
         """Whether operators in a module can be observed while its compiled code stays compiled."""
         if is_compiled(self.modules[path].module):
             return False
-        return compiles_beside_modes() or not any(
-            is_compiled(found.module)
-            for below, found in self.modules.items()
+        return compiles_under_modes() or not any(
+            is_compiled(found_module.module)
+            for below, found_module in self.modules.items()
             if not path or below.startswith(f"{path}.")
         )
 
@@ -143,9 +143,9 @@ class Finder:
         """The device of a label's module, or of the model; None if neither has one."""
         path = label.module or ""
         while True:
-            found = self.modules.get(path)
-            if found is not None:
-                tensor = next(chain(found.module.parameters(), found.module.buffers()), None)
+            found_module = self.modules.get(path)
+            if found_module is not None:
+                tensor = next(chain(found_module.module.parameters(), found_module.module.buffers()), None)
                 if tensor is not None:
                     return tensor.device
             if not path:
@@ -157,34 +157,34 @@ class Finder:
         """The clock of a label: input waits use the host's; everything else the device of the label's module."""
         if label != "input_wait":
             return self._clock_on(self.device_of(parse_label(label)))
-        return HOST if self.clock_of("forward").kind == "host" else _HOST_BESIDE_DEVICE
+        return HOST if self.clock_of("forward").kind == "host" else _HOST_WITH_DEVICE
 
     def _paths(self, label: Label) -> list[str]:
         expression = pattern(label.module or "")
         # "backward" is the complete backward, which includes that of the outermost module.
-        whole = label.kind == "module" and label.direction == "backward"
-        return [path for path in self.modules if expression.fullmatch(path) and not (whole and path == "")]
+        is_backward = label.kind == "module" and label.direction == "backward"
+        return [path for path in self.modules if expression.fullmatch(path) and not (is_backward and path == "")]
 
     def _target(self, label: Label, path: str, *, everything: bool) -> Target | None:
         if label.kind in ("module", "operator", "node"):
-            found = self.modules.get(path)
-            if found is None or found.compiled_by is not None:
+            found_module = self.modules.get(path)
+            if found_module is None or found_module.compiled_by is not None:
                 return None
             prefix = f"{path}.{label.direction}".lstrip(".")
-            wanted = None if everything else label.name
+            only = None if everything else label.name
             if label.kind == "operator":
                 if not self._operators_observable(path):
                     return None
                 if label.direction == "forward":
-                    return OperatorsInForward(found.module, prefix, wanted)
-                return OperatorsInBackward(found.module, prefix, wanted)
+                    return OperatorsInForward(found_module.module, prefix, only)
+                return OperatorsInBackward(found_module.module, prefix, only)
             if label.kind == "node":
-                return NodeBackward(found.module, prefix, wanted)
+                return NodeBackward(found_module.module, prefix, only)
             if label.direction == "forward":
-                return ModuleForward(found.module, prefix)
-            return ModuleBackward(found.module, prefix)
+                return ModuleForward(found_module.module, prefix)
+            return ModuleBackward(found_module.module, prefix)
         if label.kind == "backward":
-            return whole_backward()
+            return full_backward()
         if label.kind == "collective":
             return collective(label.name) if label.name in collectives() else None
         if label.text == "optimizer.step":

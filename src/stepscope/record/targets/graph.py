@@ -14,7 +14,7 @@ from typing import Any
 from stepscope.record.targets.around import AroundCalls
 from stepscope.record.tensors import tensors_in
 
-_MOST_NODES = 200_000
+_MAX_NODES = 200_000
 """With more nodes, a module's backward is not measured, because half of it would be a wrong number."""
 
 
@@ -46,11 +46,11 @@ def nodes_between(input_nodes: list[Any], outputs: list[Any], since: int = 0) ->
         return node is None or node in border or _accumulates(node) or _number(node) < since
 
     first = dict.fromkeys(tensor.grad_fn for tensor in outputs if not elsewhere(tensor.grad_fn))
-    found: dict[Any, None] = dict(first)
+    nodes: dict[Any, None] = dict(first)
     waiting = list(first)
     last = []
     while waiting:
-        if len(found) > _MOST_NODES:
+        if len(nodes) > _MAX_NODES:
             return Nodes([], [], [])
         node = waiting.pop()
         ends = True
@@ -58,12 +58,12 @@ def nodes_between(input_nodes: list[Any], outputs: list[Any], since: int = 0) ->
             if elsewhere(following):
                 continue
             ends = False
-            if following not in found:
-                found[following] = None
+            if following not in nodes:
+                nodes[following] = None
                 waiting.append(following)
         if ends:
             last.append(node)
-    return Nodes(list(found), list(first), last)
+    return Nodes(list(nodes), list(first), last)
 
 
 def _number(node: Any) -> int:
@@ -84,9 +84,9 @@ def node_name(node: Any) -> str:
 class ForwardCapture(AroundCalls):
     """Calls `made(nodes)` with the nodes of every call of a module, before any backward."""
 
-    def __init__(self, module: Any, made: Callable[[Nodes], None]) -> None:
+    def __init__(self, module: Any, callback: Callable[[Nodes], None]) -> None:
         super().__init__(module)
-        self._made = made
+        self._callback = callback
 
     def _call(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         watch, guard = self._watch, self._guard
@@ -100,7 +100,7 @@ class ForwardCapture(AroundCalls):
 
     def _ended(self, input_nodes: list[Any], since: int, output: Any) -> None:
         if self._guard is not None:
-            self._made(nodes_between(input_nodes, tensors_in(output), since))
+            self._callback(nodes_between(input_nodes, tensors_in(output), since))
 
 
 def _beginning(given: Any) -> tuple[list[Any], int]:

@@ -24,10 +24,10 @@ def _mode_class() -> Any:
     class Operators(TorchDispatchMode):  # type: ignore[misc] # torch's types are not checked here
         """Reports operators to the watch, and runs them unchanged."""
 
-        def __init__(self, watch: Watch, guard: Guard, prefix: str, wanted: str | None) -> None:
+        def __init__(self, watch: Watch, guard: Guard, prefix: str, only: str | None) -> None:
             super().__init__()
             self.watch, self.guard = watch, guard
-            self.prefix, self.wanted = prefix, wanted
+            self.prefix, self.only = prefix, only
 
         @classmethod
         def ignore_compile_internals(cls) -> bool:
@@ -37,7 +37,7 @@ def _mode_class() -> Any:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             name = func._schema.name
             token = None
-            if self.wanted is None or name == self.wanted:
+            if self.only is None or name == self.only:
                 token = self.guard.ask(self.watch.open, f"{self.prefix}.{name}")
             result = func(*args, **(kwargs or {}))
             if token is not None:
@@ -47,15 +47,15 @@ def _mode_class() -> Any:
     return Operators
 
 
-def compiles_beside_modes() -> bool:
+def compiles_under_modes() -> bool:
     """Whether this torch runs compiled code unchanged while a mode is on; older versions do not."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     return hasattr(TorchDispatchMode, "ignore_compile_internals")
 
 
-def _mode(watch: Watch, guard: Guard, prefix: str, wanted: str | None) -> Any:
-    return _mode_class()(watch, guard, prefix, wanted)
+def _mode(watch: Watch, guard: Guard, prefix: str, only: str | None) -> Any:
+    return _mode_class()(watch, guard, prefix, only)
 
 
 def _innermost(mode: Any) -> Any:
@@ -73,16 +73,16 @@ def _innermost(mode: Any) -> Any:
 class OperatorsInForward(AroundCalls):
     """The operators of one module's forward called `wanted` (`aten::addmm`), or all, as `<prefix>.<operator>`."""
 
-    def __init__(self, module: Any, prefix: str, wanted: str | None) -> None:
+    def __init__(self, module: Any, prefix: str, only: str | None) -> None:
         super().__init__(module)
         self._prefix = prefix
-        self._wanted = wanted
+        self._only = only
 
     def _call(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         watch, guard = self._watch, self._guard
         if watch is None or guard is None or watch.resting:
             return call(*args, **kwargs)
-        mode = guard.ask(_mode, watch, guard, self._prefix, self._wanted)
+        mode = guard.ask(_mode, watch, guard, self._prefix, self._only)
         if mode is None:
             return call(*args, **kwargs)
         # A statement instead of two hooks, so that the mode is left whatever happens inside.
@@ -93,21 +93,21 @@ class OperatorsInForward(AroundCalls):
 class OperatorsInBackward(NodeHooks):
     """The operators in the backward of one module called `wanted`, or all, as `<prefix>.<operator>`."""
 
-    def __init__(self, module: Any, prefix: str, wanted: str | None) -> None:
+    def __init__(self, module: Any, prefix: str, only: str | None) -> None:
         super().__init__(module)
         self._prefix = prefix
-        self._wanted = wanted
+        self._only = only
         self._active = 0
 
-    def rest(self) -> None:
+    def reset(self) -> None:
         if not self._active:
-            super().rest()
+            super().reset()
 
     def _hook(self, nodes: Nodes) -> None:
         watch, guard = self._watch, self._guard
         if watch is None or guard is None:
             return
-        mode = _mode(watch, guard, self._prefix, self._wanted)
+        mode = _mode(watch, guard, self._prefix, self._only)
         for node in nodes.all:
             self._hook_one(node, mode)
 

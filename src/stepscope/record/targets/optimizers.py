@@ -84,7 +84,7 @@ def put_hooks_in() -> None:
 
     if "before" not in _hooks:
         _hooks["before"] = optimizer.register_optimizer_step_pre_hook(_hook(_call_before))
-    if "after" not in _hooks and (not _has_heard or any(one._after for one in _listening)):
+    if "after" not in _hooks and (not _has_heard or any(steps._after for steps in _listening)):
         _hooks["after"] = optimizer.register_optimizer_step_post_hook(_hook(_call_after))
 
 
@@ -94,7 +94,7 @@ def take_hooks_out() -> None:
     heard, _has_heard = _has_heard, False
     if not heard and _is_compiled():
         return
-    if not any(one._after for one in _listening):
+    if not any(steps._after for steps in _listening):
         _take_hook_out("after")
     if not _listening:
         _take_hook_out("before")
@@ -120,14 +120,14 @@ def _hook(call: StepHook) -> StepHook:
 def _call_before(optimizer: Any, args: Any, kwargs: Any) -> None:
     global _has_heard
     _has_heard = True
-    for one in tuple(_listening):
-        one._before(optimizer, args, kwargs)
+    for steps in tuple(_listening):
+        steps._before(optimizer, args, kwargs)
 
 
 def _call_after(optimizer: Any, args: Any, kwargs: Any) -> None:
-    for one in tuple(_listening):
-        if one._after is not None:
-            one._after(optimizer, args, kwargs)
+    for steps in tuple(_listening):
+        if steps._after is not None:
+            steps._after(optimizer, args, kwargs)
 
 
 def why_unheard() -> str:
@@ -141,12 +141,12 @@ def _was_made() -> bool:
     """Whether there was any optimizer: torch marks their classes."""
     from torch.optim import Optimizer
 
-    return any(getattr(one.step, "hooked", False) for one in _below(Optimizer))
+    return any(getattr(optimizer.step, "hooked", False) for optimizer in _below(Optimizer))
 
 
-def _below(one: Any) -> list[Any]:
-    found: list[Any] = one.__subclasses__()
-    return [*found, *(deeper for below in found for deeper in _below(below))]
+def _below(base: Any) -> list[Any]:
+    classes: list[Any] = base.__subclasses__()
+    return [*classes, *(deeper for below in classes for deeper in _below(below))]
 
 
 def _is_compiled() -> bool:
@@ -189,14 +189,14 @@ def _then_put_in(original: Callable[[], None]) -> Callable[[], None]:
 def _put_in() -> None:
     import torch
 
-    for one in vars(torch.optim).values():
-        if isinstance(one, type) and issubclass(one, torch.optim.Optimizer):
-            if one not in _layers and _is_deaf(one):
-                before = vars(one)["step"]
-                _layers[one] = before, _listening_step(before)
-            before, ours = _layers.get(one, (None, None))
-            if ours is not None and vars(one).get("step") is before:
-                setattr(one, "step", ours)  # noqa: B010 - mypy: a method
+    for optimizer in vars(torch.optim).values():
+        if isinstance(optimizer, type) and issubclass(optimizer, torch.optim.Optimizer):
+            if optimizer not in _layers and _is_deaf(optimizer):
+                before = vars(optimizer)["step"]
+                _layers[optimizer] = before, _listening_step(before)
+            before, ours = _layers.get(optimizer, (None, None))
+            if ours is not None and vars(optimizer).get("step") is before:
+                setattr(optimizer, "step", ours)  # noqa: B010 - mypy: a method
 
 
 def _take_out() -> None:

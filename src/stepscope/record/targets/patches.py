@@ -27,7 +27,7 @@ class Patch:
     """Replaces `owner.name` by `make(original)`; the owner has a `__dict__` and is not kept alive."""
 
     def __init__(self, owner: Any, name: str, make: Make) -> None:
-        self._owner = _held(owner)
+        self._owner = _weak(owner)
         self._name = name
         self._make = make
         self._before: Any = _ABSENT
@@ -74,7 +74,7 @@ class Patches:
             self._installed.pop().remove()
 
 
-def _held(owner: Any) -> Callable[[], Any]:
+def _weak(owner: Any) -> Callable[[], Any]:
     """Returns a function that returns an object without keeping it alive, if its type allows that."""
     try:
         return weakref.ref(owner)
@@ -116,9 +116,9 @@ class Calls(Target):
         self._watch: Watch | None = None
         self._guard: Guard | None = None
         classes = [_class_with(*place) for place in places]
-        functions = [place for place, one in zip(places, classes, strict=True) if one is None]
-        methods = {(one, name) for (_, name), one in zip(places, classes, strict=True) if one}
-        self._owners = [_held(owner) for (owner, _), one in zip(places, classes, strict=True) if one]
+        functions = [place for place, class_ in zip(places, classes, strict=True) if class_ is None]
+        methods = {(class_, name) for (_, name), class_ in zip(places, classes, strict=True) if class_}
+        self._owners = [_weak(owner) for (owner, _), class_ in zip(places, classes, strict=True) if class_]
         self._functions = [Patch(*place, self._listening) for place in functions]
         self._methods = [Patch(*place, self._listening) for place in methods]
 
@@ -177,4 +177,4 @@ class Calls(Target):
 
 def _class_with(owner: Any, name: str) -> type | None:
     """The class that has the method; None for a function of the owner itself."""
-    return next((one for one in type(owner).__mro__ if name in vars(one)), None)
+    return next((class_ for class_ in type(owner).__mro__ if name in vars(class_)), None)

@@ -13,7 +13,7 @@ from stepscope.record.targets.watch import Watch
 from stepscope.record.trouble import Guard
 
 
-def whole_backward() -> Calls:
+def full_backward() -> Calls:
     """`loss.backward()`, which calls `torch.autograd.backward` by that name."""
     import torch
 
@@ -65,15 +65,15 @@ class OptimizerStep(Target):
     def install(self, watch: Watch, guard: Guard) -> None:
         self._open.clear()
 
-        def begins(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        def before(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
             if not watch.resting:
                 self._open.append(watch.open("optimizer.step"))
 
-        def ends(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        def after(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
             if self._open:
                 watch.close(self._open.pop())
 
-        self._steps = OptimizerSteps(guard.wrap(begins), guard.wrap(ends))
+        self._steps = OptimizerSteps(guard.wrap(before), guard.wrap(after))
         self._steps.install()
 
     def remove(self) -> None:

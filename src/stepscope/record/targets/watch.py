@@ -130,7 +130,7 @@ class ArmedWatch:
         self._keys = keys
         self._recaptures = recaptures
         self._labels = dict.fromkeys((label for label, _ in keys), 0)
-        self._loops_own = {label for label in self._labels if parse_label(label).in_loops_thread}
+        self._thread_bound = {label for label in self._labels if parse_label(label).in_loops_thread}
         self._clocks = list({id(clock): clock for _, clock in keys.values()}.values())
         self._thread = get_ident()
         self._counts: dict[str, int] = {}
@@ -155,7 +155,7 @@ class ArmedWatch:
 
     def open(self, label: str) -> _Open | None:
         occurrence = self._counts.get(label)
-        if occurrence is None or (label in self._loops_own and get_ident() != self._thread):
+        if occurrence is None or (label in self._thread_bound and get_ident() != self._thread):
             return None
         in_graph = False
         for clock in self._clocks:
@@ -195,24 +195,24 @@ class ArmedWatch:
         self._counts, self._opened, self._origins = {}, [], []
         if self._capturing:
             self.in_graph = {}
-        found = []
+        pending = []
         # Plain loops, because this code and its data are not in the caches after a training step.
         for clock, origin in zip(self._clocks, origins, strict=True):
             measured: list[Marked] = []
-            for one in opened:
-                if one.clock is not clock:
+            for event in opened:
+                if event.clock is not clock:
                     continue
-                if one.stop is None:
-                    _give_back(one)
-                elif one.in_graph:
+                if event.stop is None:
+                    _give_back(event)
+                elif event.in_graph:
                     marks = self.in_graph.setdefault(id(clock), [])
-                    marks.append((one.key, one.start, one.stop))
+                    marks.append((event.key, event.start, event.stop))
                 else:
-                    measured.append((one.key, one.start, one.stop))
+                    measured.append((event.key, event.start, event.stop))
             in_graph = self.in_graph.get(id(clock), ())
             end = clock.mark() if in_graph else None
-            found.append(Pending(iteration, clock, origin, measured, in_graph, end))
-        return found
+            pending.append(Pending(iteration, clock, origin, measured, in_graph, end))
+        return pending
 
     def give_back(self) -> None:
         """Returns every mark of a broken-off iteration to its clock, and keeps nothing."""
@@ -222,15 +222,15 @@ class ArmedWatch:
         self._counts, self._opened, self._origins = {}, [], []
 
     def _give_back(self) -> None:
-        for one in self._opened:
-            _give_back(one)
+        for event in self._opened:
+            _give_back(event)
 
 
-def _give_back(one: _Open) -> None:
-    if not one.in_graph:
-        one.clock.release(one.start)
-        if one.stop is not None:
-            one.clock.release(one.stop)
+def _give_back(event: _Open) -> None:
+    if not event.in_graph:
+        event.clock.release(event.start)
+        if event.stop is not None:
+            event.clock.release(event.stop)
 
 
 class WatchedRegion:

@@ -9,10 +9,10 @@ from typing import Any
 from stepscope.record.traces.file import write_snapshot
 from stepscope.record.trouble import warn_once
 
-MOST_EVENTS = 500_000
+MAX_EVENTS = 500_000
 """Allocations and releases that the allocator keeps: the latest ones."""
 
-_OPTIONS = {"context": "all", "stacks": "python", "max_entries": MOST_EVENTS}
+_OPTIONS = {"context": "all", "stacks": "python", "max_entries": MAX_EVENTS}
 """C++ stacks would be unwound at every allocation, and take minutes to symbolise for the snapshot."""
 
 
@@ -20,17 +20,17 @@ class AllocatorHistory:
     """Makes the allocator record its history, unless the job records its own; a trace does not depend on it."""
 
     def __init__(self) -> None:
-        self._there = True
+        self._available = True
         self._ours = False
 
     def start(self, out: Path, name: str) -> None:
         """Starts recording; the snapshot of running out of memory gets this name in `out`. Warns without CUDA."""
-        if not self._there:
+        if not self._available:
             return
         import torch
 
-        self._there = torch.cuda.is_available()
-        if not self._there:
+        self._available = torch.cuda.is_available()
+        if not self._available:
             warn_once("there is no memory snapshot: it is made by CUDA's allocator, and there is no CUDA here")
             return
         try:
@@ -39,12 +39,12 @@ class AllocatorHistory:
                 _record()
             _OUT_OF_MEMORY.watch(lambda: write_snapshot(out, name))
         except Exception as error:
-            self._there = False
+            self._available = False
             warn_once(f"there is no memory snapshot: {type(error).__name__}: {error}")
 
     def keep(self, out: Path, name: str) -> list[Path]:
         """Writes the history; returns its path, and that of a snapshot taken when memory ran out."""
-        if not self._there:
+        if not self._available:
             return []
         import torch
 
@@ -79,7 +79,7 @@ class _OutOfMemory:
         if attach is None:
             return
         if not self._attached:
-            attach(self._called)
+            attach(self._on_out_of_memory)
             self._attached = True
         self._take = take
 
@@ -89,7 +89,7 @@ class _OutOfMemory:
         written, self._written = self._written, []
         return written
 
-    def _called(self, *_: Any) -> None:
+    def _on_out_of_memory(self, *_: Any) -> None:
         take, self._take = self._take, None
         if take is None:
             return

@@ -11,7 +11,7 @@ from typing import Literal
 
 Action = Literal["off", "warmup", "record"]
 
-MOST_ACTIVE = 5
+MAX_ACTIVE = 5
 """Largest default number of recorded steps: a trace of an entire run is too large to work with."""
 
 
@@ -35,7 +35,7 @@ class Cycles:
 
     wait: int = 1
     warmup: int = 1
-    active: int = MOST_ACTIVE
+    active: int = MAX_ACTIVE
     repeat: int = 1
 
     def __post_init__(self) -> None:

@@ -96,7 +96,7 @@ def write_trace(
                 else:
                     _copy_renamed(text, packed, unfinished_step)
 
-        kept = keep(
+        path = keep(
             out,
             f"{name}.json.gz",
             compress,
@@ -105,7 +105,7 @@ def write_trace(
             other_name=re.sub(r"(-\d+-of-\d+)?$", rf".pid{os.getpid()}\1", name, count=1) + ".json.gz",
         )
     _sweep_parts(out, name)
-    return kept
+    return path
 
 
 def write_snapshot(out: Path, name: str) -> Path | None:
@@ -126,14 +126,14 @@ def write_snapshot(out: Path, name: str) -> Path | None:
 def _copy_renamed(text: BinaryIO, packed: gzip.GzipFile, step: int) -> None:
     old = f'"ProfilerStep#{step}"'.encode()
     new = f'"{AFTER_LAST_STEP}"'.encode()
-    rest = b""
+    carried = b""
     while block := text.read(_BLOCK):
-        block = (rest + block).replace(old, new)
+        block = (carried + block).replace(old, new)
         # A possible first part of the name is kept for the next block.
         keep_back = min(len(old) - 1, len(block))
-        rest = block[len(block) - keep_back :]
+        carried = block[len(block) - keep_back :]
         packed.write(block[: len(block) - keep_back])
-    packed.write(rest)
+    packed.write(carried)
 
 
 def _complete(raw: Path) -> bool:
@@ -146,32 +146,32 @@ def _complete(raw: Path) -> bool:
 
 
 @contextmanager
-def _space(out: Path, wanted: int) -> Iterator[Path]:
+def _space(out: Path, needed: int) -> Iterator[Path]:
     """Makes a directory for large files: temporary, or beside the traces if there is more room."""
     name = f"stepscope-trace-{host_name()}-{os.getpid()}-"
-    place = _roomy(out, wanted)
+    place = _roomy(out, needed)
     try:
         _sweep_spaces(place)
         space = Path(tempfile.mkdtemp(prefix="." * (place == out) + name, dir=place))
     except OSError:
-        space = Path(tempfile.mkdtemp(prefix=f".{name}", dir=_made(out)))
+        space = Path(tempfile.mkdtemp(prefix=f".{name}", dir=_make_folder(out)))
     try:
         yield space
     finally:
         shutil.rmtree(space, ignore_errors=True)
 
 
-def _roomy(out: Path, wanted: int) -> Path:
+def _roomy(out: Path, needed: int) -> Path:
     with contextlib.suppress(OSError):
         temporary = Path(tempfile.gettempdir())
         free = shutil.disk_usage(temporary).free
-        beside = shutil.disk_usage(_made(out)).free if free < wanted else 0
-        if beside <= free or not os.access(out, os.W_OK):
+        in_folder = shutil.disk_usage(_make_folder(out)).free if free < needed else 0
+        if in_folder <= free or not os.access(out, os.W_OK):
             return temporary
     return out
 
 
-def _made(out: Path) -> Path:
+def _make_folder(out: Path) -> Path:
     out.mkdir(parents=True, exist_ok=True)
     return out
 
@@ -180,12 +180,12 @@ def _sweep_spaces(place: Path) -> None:
     """Removes what killed processes of this host left in `place`."""
     pattern = re.compile(rf"\.?stepscope-trace-{re.escape(host_name())}-(\d+)-\w+")
     for path in place.iterdir():
-        found = pattern.fullmatch(path.name)
-        if found is None:
+        match = pattern.fullmatch(path.name)
+        if match is None:
             continue
         with contextlib.suppress(OSError):
             status = path.lstat()
-            if status.st_uid == os.getuid() and not is_alive(int(found[1])) and _old(path):
+            if status.st_uid == os.getuid() and not is_alive(int(match[1])) and _old(path):
                 shutil.rmtree(path, ignore_errors=True)
 
 
@@ -201,5 +201,5 @@ def _sweep_parts(out: Path, name: str) -> None:
 
 def _old(path: Path) -> bool:
     # A process in another container may have the number of one that has ended here, but it is still writing.
-    newest = max(one.lstat().st_mtime for one in (path, *path.glob("*")))
+    newest = max(entry.lstat().st_mtime for entry in (path, *path.glob("*")))
     return time.time() - newest > _ABANDONED_SECONDS

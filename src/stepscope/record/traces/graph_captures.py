@@ -19,9 +19,9 @@ from stepscope.record.traces.one_profiler import OneProfiler
 from stepscope.record.traces.profiling import Profiling
 from stepscope.record.trouble import Guard, warn_once
 
-MOST = 100
+MAX_CAPTURES = 100
 """Limit of recorded captures: servers capture a graph for each batch size."""
-MOST_SECONDS = 60.0
+MAX_SECONDS = 60.0
 """Limit of the time that recording all of them may delay the job."""
 
 
@@ -37,7 +37,7 @@ class GraphCaptures:
 
     def __init__(
         self,
-        one: OneProfiler,
+        profiler_lock: OneProfiler,
         *,
         busy: Callable[[], bool],
         model: Callable[[], Any],
@@ -45,7 +45,7 @@ class GraphCaptures:
         write: Callable[[Any, int], None],
     ) -> None:
         self.guard = Guard("recording the captures of CUDA graphs")
-        self._one = one
+        self._profiler_lock = profiler_lock
         self._busy = busy
         self._model = model
         self._about = about
@@ -74,7 +74,7 @@ class GraphCaptures:
 
     def _beginning(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
-        def capture_begin(*args: Any, **kwargs: Any) -> Any:
+        def start_capture(*args: Any, **kwargs: Any) -> Any:
             self.guard.ask(self._start)
             try:
                 return original(*args, **kwargs)
@@ -82,11 +82,11 @@ class GraphCaptures:
                 self.give_way()
                 raise
 
-        return capture_begin
+        return start_capture
 
     def _ending(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
-        def capture_end(*args: Any, **kwargs: Any) -> Any:
+        def end_capture(*args: Any, **kwargs: Any) -> Any:
             try:
                 ended = original(*args, **kwargs)
             except BaseException:
@@ -96,12 +96,12 @@ class GraphCaptures:
                 self.guard.ask(self._finish, True)
             return ended
 
-        return capture_end
+        return end_capture
 
     def _start(self) -> None:
         if self._session is not None or self._busy():
             return
-        if self._number >= MOST or self._seconds > MOST_SECONDS:
+        if self._number >= MAX_CAPTURES or self._seconds > MAX_SECONDS:
             if not self._full:
                 warn_once(
                     f"{self._number} captures of CUDA graphs are recorded, and no more: they took "
@@ -113,7 +113,7 @@ class GraphCaptures:
         # Without the model's own paths, frames name modules by their classes.
         options = {"record_shapes": True, "with_stack": model is None}
         try:
-            session = Profiling(self._one, self.guard, options)
+            session = Profiling(self._profiler_lock, self.guard, options)
         except RuntimeError:
             return  # the job has its own recording
         self._session, self._thread = session, threading.get_ident()

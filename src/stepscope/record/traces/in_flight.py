@@ -52,8 +52,8 @@ class InFlight:
         from torch.distributed import ProcessGroup
 
         for names, reference in ((_COLLECTIVES, _hold), (_MESSAGES, weakref.ref)):
-            kept = functools.partial(self._kept, reference)
-            self._patches.install(ProcessGroup, dict.fromkeys(names, kept))
+            track = functools.partial(self._track, reference)
+            self._patches.install(ProcessGroup, dict.fromkeys(names, track))
 
     def stop_listening(self) -> None:
         """Ignores new work; work known so far still counts."""
@@ -89,7 +89,7 @@ class InFlight:
             looks = looks + 1 if quiet else 0
         return True
 
-    def _kept(self, reference: Callable[[Any], Callable[[], Any]], original: Callable[..., Any]) -> Callable[..., Any]:
+    def _track(self, reference: Callable[[Any], Callable[[], Any]], original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def launch(*args: Any, **kwargs: Any) -> Any:
             work = original(*args, **kwargs)
@@ -117,11 +117,11 @@ def gloo_threads() -> list[str]:
     for task in tasks:
         try:
             # "123 (pt_gloo_runloop) S 1 ...": a name may contain spaces and parentheses.
-            name, _, rest = (task / "stat").read_text(errors="replace").rpartition(")")
+            name, _, state = (task / "stat").read_text(errors="replace").rpartition(")")
         except OSError:
             continue  # it has ended
         if "gloo" in name:
-            states.append(rest.split()[0])
+            states.append(state.split()[0])
     return states
 
 

@@ -23,13 +23,13 @@ def in_trace(path: str, _class_name: str, guard: Guard) -> Wrapper:
     name = f"nn.Module: {path}"
     from torch.profiler import record_function
 
-    def begin() -> Any:
+    def enter() -> Any:
         opened = record_function(name)
         opened.__enter__()
         return opened
 
     def call_in_range(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        opened = guard.ask(begin)
+        opened = guard.ask(enter)
         try:
             return call(*args, **kwargs)
         finally:
@@ -44,7 +44,7 @@ class ModuleRanges:
 
     def __init__(self, model: Any, around: InRange = in_trace) -> None:
         self._in_range = around
-        self._modules = {path: found.module for path, found in module_paths(model).items() if found.compiled_by is None}
+        self._modules = {path: entry.module for path, entry in module_paths(model).items() if entry.compiled_by is None}
         self._around: list[Around] = []
 
     def classes(self) -> dict[str, str]:

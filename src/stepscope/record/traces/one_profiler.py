@@ -17,7 +17,7 @@ from typing import Any
 from stepscope.record.targets.patches import Patches
 from stepscope.record.traces.forked import let_children_end
 
-JOBS_OWN = "the job already runs a profiler of its own, and only one can record"
+JOB_PROFILER_RUNS = "the job already runs a profiler of its own, and only one can record"
 
 
 class OneProfiler:
@@ -52,7 +52,7 @@ class OneProfiler:
             RuntimeError: another profiler is recording, and starting ours would end it.
         """
         if self.theirs_runs:
-            raise RuntimeError(JOBS_OWN)
+            raise RuntimeError(JOB_PROFILER_RUNS)
         if self.waits:
             raise RuntimeError("another trace is being recorded, and only one can be at a time")
         OneProfiler._holder = self

@@ -20,7 +20,7 @@ from stepscope.record.settings import settings
 from stepscope.record.targets.around import Wrapper
 from stepscope.record.traces.in_flight import InFlight
 from stepscope.record.traces.module_ranges import InRange, ModuleRanges, in_trace
-from stepscope.record.traces.one_profiler import JOBS_OWN, OneProfiler
+from stepscope.record.traces.one_profiler import JOB_PROFILER_RUNS, OneProfiler
 from stepscope.record.trouble import Guard
 
 
@@ -31,16 +31,16 @@ class Profiling:
         RuntimeError: another profiler is recording.
     """
 
-    def __init__(self, one: OneProfiler, guard: Guard, options: Mapping[str, Any]) -> None:
+    def __init__(self, profiler_lock: OneProfiler, guard: Guard, options: Mapping[str, Any]) -> None:
         self.recording = False
         self.stop_seconds = 0.0
         """The delay of the job by stopping."""
-        self._one = one
+        self._profiler_lock = profiler_lock
         self._in_flight = InFlight(guard)
         self._guard = guard
         self._modules: ModuleRanges | None = None
         self._about: dict[str, Any] = {}
-        self._asked = False
+        self._has_settings = False
         self._step: Any = None
         self._grown_from: int | None = None
         self._muted = False
@@ -50,16 +50,16 @@ class Profiling:
     def _prepared(self, options: Mapping[str, Any]) -> Any:
         from torch import profiler
 
-        self._one.take()
+        self._profiler_lock.take()
         try:
-            with self._one.ours():
+            with self._profiler_lock.ours():
                 prepared = profiler.profile(activities=profiler.supported_activities(), **options)
                 prepared.prepare_trace()
         except Exception as error:
-            self._one.release()
+            self._profiler_lock.release()
             # Older versions refuse, in these words, if the job's own is prepared: it stays prepared.
             if "when it's not running" in str(error):
-                raise RuntimeError(JOBS_OWN) from error
+                raise RuntimeError(JOB_PROFILER_RUNS) from error
             raise
         return prepared
 
@@ -70,7 +70,7 @@ class Profiling:
             about: metadata of the file, besides the classes of the model's modules.
         """
         self._grown_from = resident_bytes()
-        with self._one.ours():
+        with self._profiler_lock.ours():
             self._profiler.start_trace()
         self.recording = True
         self._in_flight.listen()
@@ -91,8 +91,8 @@ class Profiling:
                 return wrapper
 
             def call_in_range(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-                if not self._asked:
-                    self._asked = True
+                if not self._has_settings:
+                    self._has_settings = True
                     guard.ask(self._ask_in_forward, model)
                 return wrapper(call, *args, **kwargs)
 
@@ -177,7 +177,7 @@ class Profiling:
         # Not kept here, because its data is large.
         profiler, self._profiler = self._profiler, None
         try:
-            with self._one.ours():
+            with self._profiler_lock.ours():
                 if not was_recording:
                     # Only warmed up: started and stopped, so that the next one finds a clean profiler.
                     profiler.start_trace()
@@ -189,7 +189,7 @@ class Profiling:
             if self._thread_muted:
                 _unmute_this_thread()
             self._in_flight.forget()
-            self._one.release()
+            self._profiler_lock.release()
         self.stop_seconds = time.monotonic() - began
         return profiler if was_recording else None
 

@@ -29,7 +29,7 @@ from stepscope.record.job.exit_reason import ExitReason, closing_reason, exit_re
 from stepscope.record.job.loop import LoopFinder
 from stepscope.record.job.trained_model import ModelSearch
 from stepscope.record.output import Background, warn_unusable
-from stepscope.record.recording import SCRIPTS_OWN, EveryStep
+from stepscope.record.recording import SCRIPT_FOLDERS, EveryStep
 from stepscope.record.traces.allocator_history import AllocatorHistory
 from stepscope.record.traces.cycles import Cycles
 from stepscope.record.traces.file import file_safe, trace_name, write_trace
@@ -99,7 +99,7 @@ class Tracer(EveryStep):
         self._asked_rank = False
         self._who = Who()
         self._options = {"record_shapes": shapes, "profile_memory": memory, "with_stack": stack}
-        self._one: OneProfiler | None = None
+        self._profiler_lock: OneProfiler | None = None
         self._captures: GraphCaptures | None = None
         self._profiling: Profiling | None = None
         self._search = ModelSearch(model, self.guard) if modules else None
@@ -162,9 +162,9 @@ class Tracer(EveryStep):
             wait = functools.partial(self._background.wait, PATIENCE_SECONDS)
             self._at_end = AtEnd(stop=self.stop, save=wait, leave=self._cut_off)
             annotate.take_values(self.add_value)
-            self._one = OneProfiler(self._give_way)
-            self._one.install()
-            self._captures = self._graph_captures(self._one)
+            self._profiler_lock = OneProfiler(self._give_way)
+            self._profiler_lock.install()
+            self._captures = self._graph_captures(self._profiler_lock)
             self._captures.install()
             if self._search is not None:
                 self._search.start()
@@ -235,15 +235,15 @@ class Tracer(EveryStep):
         if (
             action != "off"
             and self._profiling is None
-            and self._one is not None
-            and (self._one.waits or (self._lead_in and self._one.theirs_runs))
+            and self._profiler_lock is not None
+            and (self._profiler_lock.waits or (self._lead_in and self._profiler_lock.theirs_runs))
         ):
             # The script has its own trace or profiler beside `stepscope record`: they take turns.
             self._waited = True
             self._index -= 1
             return
         if self._search is not None:
-            self._search.step_begins(index, first_recorded=cycles.wait + cycles.warmup)
+            self._search.start_step(index, first_recorded=cycles.wait + cycles.warmup)
         if action == "off":
             self._end_cycle()
             return
@@ -255,10 +255,10 @@ class Tracer(EveryStep):
                 return
         if self.records_values and action == "warmup":
             self._end_cycle()
-        if self._profiling is None and self._one is not None:
+        if self._profiling is None and self._profiler_lock is not None:
             if self._captures is not None:
                 self._captures.give_way()
-            self._profiling = Profiling(self._one, self.guard, self._options)
+            self._profiling = Profiling(self._profiler_lock, self.guard, self._options)
             self._thread = threading.get_ident()
             if not hasattr(self._of_thread, "end"):
                 self._of_thread.end = _EndOfThread(weakref.WeakMethod(self._thread_ends))
@@ -276,7 +276,7 @@ class Tracer(EveryStep):
     def _about(self) -> dict[str, Any]:
         return {**self._who.named().fields(), "first_step": self._number}
 
-    def _graph_captures(self, one: OneProfiler) -> GraphCaptures:
+    def _graph_captures(self, profiler_lock: OneProfiler) -> GraphCaptures:
         def write(profiler: Any, number: int) -> None:
             name = trace_name(f"{file_safe(self.name)}.capture{number}", self._who.named(), first_step=None)
 
@@ -289,7 +289,7 @@ class Tracer(EveryStep):
             self._background.run(export)
 
         return GraphCaptures(
-            one,
+            profiler_lock,
             busy=lambda: self._profiling is not None,
             model=lambda: None if self._search is None else self._search.model,
             about=lambda: self._who.named().fields(),
@@ -313,7 +313,7 @@ class Tracer(EveryStep):
 
     def _warn_of_nothing(self) -> None:
         cycles = self._cycles
-        if self._one is None or self.records_values or self.stop_seconds:
+        if self._profiler_lock is None or self.records_values or self.stop_seconds:
             return
         if self._waited:
             warn_once(
@@ -424,9 +424,9 @@ class Tracer(EveryStep):
         if self._captures is not None:
             self._captures.remove()
             self._captures = None
-        if self._one is not None:
-            self._one.remove()
-            self._one = None
+        if self._profiler_lock is not None:
+            self._profiler_lock.remove()
+            self._profiler_lock = None
         self._forget_exit()
 
     def _forget_exit(self) -> None:
@@ -461,5 +461,5 @@ def trace(out: str | Path = "traces", **options: Any) -> Tracer:
     >>> tracer = trace("traces", active=3)
     """
     tracer = Tracer(out, **options)
-    SCRIPTS_OWN.append(tracer.out)
+    SCRIPT_FOLDERS.append(tracer.out)
     return tracer

@@ -10,20 +10,20 @@ from typing import Any
 
 from stepscope.record.inline.shared_plan import SharedPlan, Weights
 from stepscope.record.planning.listing import weights
-from stepscope.record.planning.rounds import MOST_MODULES, heaviest, listed
+from stepscope.record.planning.rounds import MAX_MODULES, heaviest, listed
 from stepscope.record.planning.surveyor import Kind, Surveyor
 from stepscope.record.targets.copies import Copies
 from stepscope.record.targets.watch import ObservingWatch
 from stepscope.record.trouble import Guard
 
 _KINDS: tuple[Kind, ...] = ("all", "forwards") * 2
-_MOST_LABELS = 256
+_MAX_LABELS = 256
 """The most labels of a plan, the longest ones: each needs its own iteration, and is checked for in all."""
-_MOST_WAITING = 64
+_MAX_WAITS = 64
 """Iterations to wait for a device that has not reached the last marks."""
 
 
-class OwnPlan:
+class AutomaticPlan:
     """Watches iterations until `weights` are known.
 
     Args:
@@ -43,7 +43,7 @@ class OwnPlan:
         self._surveyor = Surveyor(model, optimizers, guard, copies)
         self._waited = 0
         self._shared = shared
-        self._own: tuple[Weights, Weights] | None = None
+        self._local: tuple[Weights, Weights] | None = None
         """What the rank would measure, and everything that it could."""
 
     @property
@@ -61,15 +61,15 @@ class OwnPlan:
         if len(surveyor.rounds) < len(_KINDS):
             return
         self._waited += 1
-        if self._own is None and (surveyor.reached() or self._waited > _MOST_WAITING):
-            found = listed(surveyor.rounds)
-            own = weights(heaviest(found, MOST_MODULES))
-            longest = set(sorted(own, key=lambda label: -own[label])[:_MOST_LABELS])
-            self._own = {label: ns for label, ns in own.items() if label in longest}, weights(found)
+        if self._local is None and (surveyor.reached() or self._waited > _MAX_WAITS):
+            labels = listed(surveyor.rounds)
+            chosen = weights(heaviest(labels, MAX_MODULES))
+            longest = set(sorted(chosen, key=lambda label: -chosen[label])[:_MAX_LABELS])
+            self._local = {label: ns for label, ns in chosen.items() if label in longest}, weights(labels)
             surveyor.remove()
-        if self._own is not None:
-            own, known = self._own
-            self.weights = own if self._shared is None else self._shared.settled(own, known)
+        if self._local is not None:
+            chosen, all_labels = self._local
+            self.weights = chosen if self._shared is None else self._shared.settled(chosen, all_labels)
 
     def abandon(self) -> None:
         """Drops an iteration that broke off; it is watched again."""

@@ -12,8 +12,8 @@ from stepscope.base.statistics import Statistics, describe_blocks, effective_sam
 from stepscope.record.phases.history import History
 from stepscope.record.untimed_block import UntimedBlock
 
-MOST_SAMPLES = 512
-MOST_ITERATIONS = 2048
+MAX_SAMPLES = 512
+MAX_ITERATIONS = 2048
 _IN_A_ROW = 16
 """Iterations that are kept or dropped together, because the cost of measuring is found by comparing neighbours."""
 
@@ -40,34 +40,34 @@ class Sums:
         self.total_ns += times * together_ns
         self.squares += times * (together_ns * together_ns // weight)
 
-    def statistics(self, kept: Sequence[tuple[int, int, int]]) -> Statistics | None:
+    def statistics(self, rows: Sequence[tuple[int, int, int]]) -> Statistics | None:
         """Statistics of all, as from `describe_blocks`; percentiles are those of stored times, weights and sums."""
-        found = describe_blocks(*zip(*kept, strict=True)) if kept else None
-        if found is None or self.n <= found.n:
-            return found
+        statistics = describe_blocks(*zip(*rows, strict=True)) if rows else None
+        if statistics is None or self.n <= statistics.n:
+            return statistics
         squares = max(self.weight * self.squares - self.total_ns**2, 0) / self.weight**2
-        alike = effective_sample_size(self.weight, self.weights_squared)
-        return found.of_more(self.n, self.total_ns / self.weight, squares, alike)
+        similar = effective_sample_size(self.weight, self.weights_squared)
+        return statistics.of_more(self.n, self.total_ns / self.weight, squares, similar)
 
 
 class Samples(History):
     """The measurements of an event: rows of iteration, duration, offset (ns) and weight."""
 
     def __init__(self) -> None:
-        super().__init__(4, MOST_SAMPLES)
+        super().__init__(4, MAX_SAMPLES)
         self.sums = Sums()
 
-    def measured(self, iteration: int, duration_ns: int, offset_ns: int, stands_for: int) -> None:
-        self.add((iteration, duration_ns, offset_ns, stands_for), weight=stands_for)
-        self.sums.add(stands_for, duration_ns * stands_for)
+    def measured(self, iteration: int, duration_ns: int, offset_ns: int, weight: int) -> None:
+        self.add((iteration, duration_ns, offset_ns, weight), weight=weight)
+        self.sums.add(weight, duration_ns * weight)
 
     def statistics(self) -> Statistics | None:
         return self.sums.statistics([(row[1], row[3], row[1] * row[3]) for row in self.rows])
 
     def copy(self) -> Samples:
         copied = Samples()
-        own = {"rows": self.rows.copy(), "beside": [], "totals": self.totals.copy()}
-        vars(copied).update(vars(self), **own, sums=replace(self.sums))
+        copies = {"rows": self.rows.copy(), "attachments": [], "totals": self.totals.copy()}
+        vars(copied).update(vars(self), **copies, sums=replace(self.sums))
         return copied
 
 
@@ -89,25 +89,25 @@ class Iterations:
             self.rows.append(row)
             self.values.append(values)
         self._count += 1
-        if len(self.rows) == MOST_ITERATIONS:
+        if len(self.rows) == MAX_ITERATIONS:
             self._stride *= 2
-            kept = [place for place in range(MOST_ITERATIONS) if place // _IN_A_ROW % 2 == 0]
-            self.rows = [self.rows[place] for place in kept]
-            self.values = [self.values[place] for place in kept]
+            places = [place for place in range(MAX_ITERATIONS) if place // _IN_A_ROW % 2 == 0]
+            self.rows = [self.rows[place] for place in places]
+            self.values = [self.values[place] for place in places]
 
     def copy(self, since: UntimedBlock) -> Iterations:
         """A copy of the present state; the last iteration without an event also stands for those since."""
         copied = Iterations()
-        own = {"rows": self.rows.copy(), "values": self.values.copy()}
-        vars(copied).update(vars(self), **own, armed=replace(self.armed), unarmed=replace(self.unarmed))
-        copied.stand_for_more(since.steps, since.ns)
+        copies = {"rows": self.rows.copy(), "values": self.values.copy()}
+        vars(copied).update(vars(self), **copies, armed=replace(self.armed), unarmed=replace(self.unarmed))
+        copied.add_weight(since.steps, since.ns)
         return copied
 
     def statistics(self, *, armed: bool) -> Statistics | None:
-        kept = [row[2:] for row in self.rows if row[1] == armed]
-        return (self.armed if armed else self.unarmed).statistics(kept)
+        rows = [row[2:] for row in self.rows if row[1] == armed]
+        return (self.armed if armed else self.unarmed).statistics(rows)
 
-    def stand_for_more(self, iterations: int, together_ns: int) -> None:
+    def add_weight(self, iterations: int, together_ns: int) -> None:
         """Lets the last kept iteration without an event stand for more."""
         place = max((place for place, row in enumerate(self.rows) if not row[1]), default=None)
         if place is None:

@@ -15,7 +15,7 @@ from stepscope.base.quoting import printable_lines
 from stepscope.launch.started import IGNORED_BY_PYTHON, NOT_EXECUTABLE, NOT_FOUND, run_by_shell
 
 
-def become(command: Sequence[str]) -> NoReturn:
+def exec_command(command: Sequence[str]) -> NoReturn:
     """Replaces this process by the command: same process id, environment, files, and the signals that a shell gives."""
     for number in IGNORED_BY_PYTHON:  # and ignored signals stay ignored
         signal.signal(number, signal.SIG_DFL)
@@ -39,7 +39,7 @@ def original_environment() -> dict[str, str]:
         given = Path("/proc/self/environ").read_bytes()
     except OSError:
         return environment
-    if not any(one.startswith(b"LC_CTYPE=") for one in given.split(b"\0")):
+    if not any(variable.startswith(b"LC_CTYPE=") for variable in given.split(b"\0")):
         environment.pop("LC_CTYPE", None)
     return environment
 

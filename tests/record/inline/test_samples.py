@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from stepscope.base.statistics import describe, overhead, quantile
-from stepscope.record.inline.kept import MOST_ITERATIONS, MOST_SAMPLES, Iterations, Samples
+from stepscope.record.inline.samples import MAX_ITERATIONS, MAX_SAMPLES, Iterations, Samples
 from stepscope.record.untimed_block import UntimedBlock
 
 
@@ -22,7 +22,7 @@ def test_statistics_are_of_all_measurements_and_percentiles_of_evenly_spaced_one
     samples = Samples()
     for number, (time_ns, weight) in enumerate(zip(times, weights, strict=True)):
         samples.measured(number, time_ns, 7, weight)
-    assert len(samples.rows) <= MOST_SAMPLES
+    assert len(samples.rows) <= MAX_SAMPLES
     found, expected = samples.statistics(), describe(times, weights)
     assert found is not None
     assert expected is not None
@@ -56,7 +56,7 @@ def test_of_a_long_run_neighbouring_iterations_are_kept_together() -> None:
         armed = number % 5 > 0
         time_ns = 1000 + number + 3 * armed
         iterations.add((number, armed, time_ns, 1, time_ns), {"samples": number})
-    assert len(iterations.rows) < MOST_ITERATIONS
+    assert len(iterations.rows) < MAX_ITERATIONS
     assert (iterations.unarmed.n, iterations.armed.n) == (10_000, 40_000)
     assert [row[0] for row in iterations.rows] == [own["samples"] for own in iterations.values]
     assert iterations.rows[-1][0] > 45_000
