@@ -63,12 +63,12 @@ PLAIN = ("add_one(float*, int)", "add_one(float *, int)")
 KERNELS = (MUL, COPY, FLASH, SOFTMAX, GEMM, CUTLASS, NORM, PLAIN)
 
 
-@pytest.mark.parametrize("wanted", KERNELS, ids=lambda pair: pair[0][:40])
+@pytest.mark.parametrize("expected", KERNELS, ids=lambda pair: pair[0][:40])
 @pytest.mark.parametrize("spelling", [0, 1], ids=["Kineto's", "NVIDIA's"])
-def test_a_kernel_is_found_under_either_name_and_no_other_is(set_name: tuple[str, str], spelling: int) -> None:
-    found = re.compile(kernel_filter([set_name[spelling]]))
+def test_a_kernel_is_found_under_either_name_and_no_other_is(expected: tuple[str, str], spelling: int) -> None:
+    found = re.compile(kernel_filter([expected[spelling]]))
     for either in (0, 1):
-        assert [kernel for kernel in KERNELS if found.search(kernel[either])] == [set_name]
+        assert [kernel for kernel in KERNELS if found.search(kernel[either])] == [expected]
 
 
 def test_kernels_of_one_function_are_told_apart_by_what_they_are_made_of() -> None:
@@ -122,12 +122,12 @@ def test_a_rate_is_recorded_as_its_parts_once() -> None:
 
 @needs_ncu
 def test_every_name_is_a_metric_of_volta_ampere_and_hopper() -> None:
-    set_name = {name.partition(".")[0] for names in NCU_NAMES.values() for name in names}
+    expected = {name.partition(".")[0] for names in NCU_NAMES.values() for name in names}
     asked = ["ncu", "--query-metrics", "--chips", "gv100,ga100,gh100"]
     listed = ran(*asked).stdout
     for chip in listed.split("\nChip ")[1:]:
         known = {line.split()[0] for line in chip.splitlines() if "__" in line}
-        assert set_name - known == set(), chip[:5]
+        assert expected - known == set(), chip[:5]
 
 
 @needs_ncu

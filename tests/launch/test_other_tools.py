@@ -30,21 +30,21 @@ def typed(name: str, **asked) -> str:
         ),
         (
             "vtune",
-            {"wanted": "uarch-exploration", "delay_s": 60.5, "options": ("-knob", "sampling-interval=100")},
+            {"set_name": "uarch-exploration", "delay_s": 60.5, "options": ("-knob", "sampling-interval=100")},
             "vtune -collect=uarch-exploration -finalization-mode=none "
             "-strategy=ldconfig:notrace:notrace -start-paused -resume-after=60.5 "
             "-knob sampling-interval=100 -result-dir=/runs/rank3.node07.vtune -- ./app -x",
         ),
         (
             "vtune",
-            {"wanted": "memory-access", "capture": "itt", "options": ("--finalization-mode=full",)},
+            {"set_name": "memory-access", "capture": "itt", "options": ("--finalization-mode=full",)},
             "vtune -collect=memory-access -strategy=ldconfig:notrace:notrace -start-paused "
             "--finalization-mode=full -result-dir=/runs/rank3.node07.vtune -- ./app -x",
         ),
         ("aps", {}, "aps --result-dir=/runs/rank3.node07.aps ./app -x"),
         (
             "aps",
-            {"wanted": "mpi", "capture": "itt"},
+            {"set_name": "mpi", "capture": "itt"},
             "aps --collection-mode=mpi --start-paused --result-dir=/runs/rank3.node07.aps ./app -x",
         ),
         (
@@ -55,14 +55,14 @@ def typed(name: str, **asked) -> str:
         ),
         (
             "rocprofv3",
-            {"version": (), "wanted": "hip", "delay_s": 60.0, "duration_s": 2.5},
+            {"version": (), "set_name": "hip", "delay_s": 60.0, "duration_s": 2.5},
             "rocprofv3 --hip-trace --kernel-trace --memory-copy-trace --output-format=pftrace "
             "--collection-period=60:2.5:1 --output-directory=/runs "
             "--output-file=rank3.node07.%pid% -- ./app -x",
         ),
         (
             "rocprofv3",
-            {"version": (1, 0, 0), "wanted": "kernel", "capture": "roctx", "options": ("-f", "json", "--stats")},
+            {"version": (1, 0, 0), "set_name": "kernel", "capture": "roctx", "options": ("-f", "json", "--stats")},
             "rocprofv3 --kernel-trace --memory-copy-trace --selected-regions -f json --stats "
             "--output-directory=/runs --output-file=rank3.node07.%pid% -- ./app -x",
         ),
@@ -73,7 +73,7 @@ def typed(name: str, **asked) -> str:
         ),
         (
             "py-spy",
-            {"wanted": "raw", "duration_s": 0.2, "options": ("--native", "-r", "10")},
+            {"set_name": "raw", "duration_s": 0.2, "options": ("--native", "-r", "10")},
             "py-spy record --subprocesses --format=raw --duration=1 --native -r 10 "
             "--output=/runs/rank3.node07.raw.txt -- ./app -x",
         ),
@@ -89,12 +89,12 @@ def typed(name: str, **asked) -> str:
         ),
         (
             "perf",
-            {"wanted": "stat", "delay_s": 1.0},
+            {"set_name": "stat", "delay_s": 1.0},
             "perf stat --delay=1000 --output=/runs/rank3.node07.perf.txt -- ./app -x",
         ),
         (
             "rocprofv3",
-            {"version": (1, 0, 0), "wanted": "marker", "delay_s": 1.0},
+            {"version": (1, 0, 0), "set_name": "marker", "delay_s": 1.0},
             "rocprofv3 --marker-trace --kernel-trace --output-format=rocpd "
             "--collection-period=1:10000000:1 --output-directory=/runs "
             "--output-file=rank3.node07.%pid% -- ./app -x",
@@ -108,16 +108,16 @@ def test_command_line(name: str, asked: dict, line: str) -> None:
 @pytest.mark.parametrize(
     ("name", "asked", "words"),
     [
-        ("vtune", {"wanted": "gpu-hotspots"}, "vtune has no set gpu-hotspots"),
+        ("vtune", {"set_name": "gpu-hotspots"}, "vtune has no set gpu-hotspots"),
         ("vtune", {"duration_s": 10.0}, "vtune has no --duration"),
-        ("aps", {"wanted": "io"}, "aps has no set io"),
+        ("aps", {"set_name": "io"}, "aps has no set io"),
         ("aps", {"delay_s": 1.0}, "aps has no --delay"),
-        ("py-spy", {"wanted": "flamegraph"}, "py-spy has no set flamegraph"),
+        ("py-spy", {"set_name": "flamegraph"}, "py-spy has no set flamegraph"),
         ("py-spy", {"delay_s": 1.0}, "py-spy has no --delay"),
-        ("perf", {"wanted": "top"}, "perf has no set top"),
-        ("perf", {"wanted": "stat", "duration_s": 1.0}, "has no --duration"),
+        ("perf", {"set_name": "top"}, "perf has no set top"),
+        ("perf", {"set_name": "stat", "duration_s": 1.0}, "has no --duration"),
         ("perf", {"version": (5, 10), "duration_s": 1.0}, "has no --duration"),
-        ("rocprofv3", {"wanted": "pc"}, "rocprofv3 has no set pc"),
+        ("rocprofv3", {"set_name": "pc"}, "rocprofv3 has no set pc"),
         ("rocprofv3", {"capture": "roctx", "version": (0, 6)}, "before 1.0"),
         ("rocprofv3", {"capture": "roctx"}, "before 1.0"),
     ],

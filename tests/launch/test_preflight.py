@@ -134,7 +134,7 @@ def test_a_version_is_what_the_tool_prints(tmp_path) -> None:
     assert version_of(TOOL, str(tmp_path / "none")) == ()
 
 
-@pytest.mark.parametrize("wanted", ["uarch-exploration", "memory-access"])
+@pytest.mark.parametrize("set_name", ["uarch-exploration", "memory-access"])
 def test_hardware_events_of_vtune_need_perf_or_its_driver(node, tmp_path, set_name) -> None:
     closed = node({"sys/kernel/perf_event_paranoid": "3\n"})
     (found,) = problems(VTUNE, (2025, 1), tmp_path, (), closed, set_name=set_name)

@@ -265,10 +265,10 @@ def test_folders_of_launchers_that_were_killed_are_removed(launch, tmp_path) -> 
     folders = [there / f"stepscope-launch-{name}" for name in ("killed", "lives", "young")]
     for folder in folders:
         folder.mkdir(parents=True)
-        (folder / "told").touch()
+        (folder / "status").touch()
     for folder in folders[:2]:
         os.utime(folder, (0, 0))
-    with (folders[1] / "told").open() as held:
+    with (folders[1] / "status").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with launch("--", "true", TMPDIR=str(there)) as process:
             process.communicate(timeout=20)

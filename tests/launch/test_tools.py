@@ -80,10 +80,10 @@ def test_onednn_is_a_variable_under_all_its_names() -> None:
 @pytest.mark.parametrize(
     ("name", "asked", "words"),
     [
-        ("nsys", {"wanted": "full"}, "nsys has no --set"),
+        ("nsys", {"set_name": "full"}, "nsys has no --set"),
         ("ncu", {"delay_s": 1.0}, "ncu has no --delay"),
-        ("ncu", {"wanted": "all"}, "ncu has no set all"),
-        ("onednn", {"wanted": "3"}, "onednn has no set 3"),
+        ("ncu", {"set_name": "all"}, "ncu has no set all"),
+        ("onednn", {"set_name": "3"}, "onednn has no set 3"),
     ],
 )
 def test_what_a_tool_cannot_do_is_refused(name: str, asked: dict, words: str) -> None:
