@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from stepscope.base.ranks import Process
+from stepscope.base.step_phases import RECORDED_PHASES
 from stepscope.record.annotate import region
 from stepscope.record.clock import Clock, DeviceClock
 from stepscope.record.inline import recorder as recording
 from stepscope.record.inline.documents import phases_document
 from stepscope.record.inline.session import Session
-from stepscope.record.phases.phases import PHASES, Phases
+from stepscope.record.phases.phases import Phases
 from stepscope.record.plan import plan_from
 
 from .small_job import make_model
@@ -33,7 +34,7 @@ def test_the_device_is_timed_however_many_micro_batches_a_step_has(micro_batches
     device = StreamsDevice()
     phases = Phases(lambda: device.now_ns)
     phases.warmup = 0
-    phases.installed.update(PHASES)
+    phases.installed.update(RECORDED_PHASES)
     phases.clock = DeviceClock(device, "cuda")
     for _ in range(3):
         phases.start_step(device.now_ns)
@@ -59,7 +60,7 @@ def test_a_step_with_too_many_phases_has_no_device_times_rather_than_some() -> N
     device = StreamsDevice()
     phases = Phases(lambda: device.now_ns)
     phases.warmup = 0
-    phases.installed.update(PHASES)
+    phases.installed.update(RECORDED_PHASES)
     phases.clock = DeviceClock(device, "cuda")
     phases.start_step(0)
     for _ in range(20_000):

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.job.phase_times import PHASES, times_of
+from stepscope.analysis.job.phase_times import times_of
 from stepscope.analysis.ranks.straggler import RankTimes, Straggler, find_straggler
+from stepscope.base.step_phases import PHASES
 
 if TYPE_CHECKING:
     from stepscope.query.scope import Scope

@@ -307,7 +307,8 @@ def _step_time(facts: Facts) -> Iterator[Row]:
 
 def _phases(facts: Facts) -> Iterator[Row]:
     """The phases that the job itself measured in each counted step, over the entire run."""
-    from stepscope.analysis.job.phase_times import OTHER_STEPS, PHASES
+    from stepscope.analysis.job.phase_times import OTHER_STEPS
+    from stepscope.base.step_phases import PHASES
 
     means = facts.phases
     if means is None:

@@ -9,6 +9,7 @@ any other row only within rank and span, so a query joins on all three.
 
 from __future__ import annotations
 
+from stepscope.base.step_phases import RECORDED_PHASES
 from stepscope.schema.declare import BIGINT, DOUBLE, INTEGER, SMALLINT, By, Role, table
 from stepscope.schema.declare import SchemaColumn as Column
 from stepscope.schema.declare import rank_column as _rank
@@ -519,7 +520,7 @@ DECLARED = (
         "phase", "One row is a phase of the training step, over all counted steps of a rank; phase step is all of it.",
         _rank("rank it was measured on"),
         _span("recording it was measured in"),
-        Column("phase", TEXT, "step, input_wait, host_to_device, forward, backward, optimizer or residual"),
+        Column("phase", TEXT, f"step, {', '.join(RECORDED_PHASES)} or residual"),
         Column("steps", COUNT, "steps that were counted, timed or not"),
         Column("mean_ns", DURATION, "mean time on the host per step (ns): for phase step of all counted steps, for the others of those that were timed", type=DOUBLE),
         Column("median_ns", DURATION, "median over the kept steps (ns), which were timed", type=DOUBLE, nullable=True),
@@ -549,7 +550,7 @@ DECLARED = (
         _rank("rank it was measured on"),
         _span("recording it was measured in"),
         Column("step", STEP, "number of the step, from 1, as the recorder counts those that ended"),
-        Column("phase", TEXT, "step, input_wait, host_to_device, forward, backward, optimizer or residual"),
+        Column("phase", TEXT, f"step, {', '.join(RECORDED_PHASES)} or residual"),
         Column("dur_ns", DURATION, "its time on the host (ns)", check="dur_ns >= 0"),
         Column("weight", COUNT, "steps that it stands for in means: those that were counted since the last timed one, itself included", check="weight > 0"),
         Column("weight_ns", DURATION, "for phase step: their total time by the clock (ns); NULL where the file does not say", nullable=True),

@@ -13,13 +13,14 @@ from tests.examples import examples
 from tests.record.small_job import spin
 
 from stepscope.api.trace import open_trace
+from stepscope.base.step_phases import RECORDED_PHASES
 from stepscope.record import inline, recording
 from stepscope.record.annotate import region
 from stepscope.record.budget import next_timed
 from stepscope.record.inline import recorder, session
 from stepscope.record.job.loop import LoopFinder
 from stepscope.record.phases.history import History
-from stepscope.record.phases.phases import COLUMNS, PHASES, WEIGHT_NS, Phases
+from stepscope.record.phases.phases import COLUMNS, WEIGHT_NS, Phases
 
 STANDS_FOR = COLUMNS.index("weight")
 
@@ -38,7 +39,7 @@ def test_the_mean_is_that_of_every_step_that_ended(
     now, number = 0, 0
     phases = Phases(lambda: now)
     phases.warmup = 0
-    phases.installed.update(PHASES)
+    phases.installed.update(RECORDED_PHASES)
     phases.history = History(len(COLUMNS), capacity=4, adds_up=(STANDS_FOR, WEIGHT_NS))
     known: list[int] = []
     for steps, k in zip(epochs, every, strict=False):

@@ -14,12 +14,13 @@ from tests.record.fake_device import FakeDeviceClock
 from tests.record.small_job import batches, make_model, train, untouched
 
 from stepscope.base.ranks import Process
+from stepscope.base.step_phases import RECORDED_PHASES
 from stepscope.record import inline
 from stepscope.record.budget import next_timed
 from stepscope.record.inline.documents import phases_document
 from stepscope.record.inline.session import Session
 from stepscope.record.memory import MemoryReader
-from stepscope.record.phases.phases import PHASES, WEIGHT_NS, Phases
+from stepscope.record.phases.phases import WEIGHT_NS, Phases
 
 PROCESS = Process(rank=3, local_rank=None, world_size=4, host="node1", pid=1, rule="Slurm")
 
@@ -41,20 +42,20 @@ def _phases(hours: Hours, **options: Any) -> Phases:
     phases = Phases(hours)
     for name, value in {"warmup": 0, **options}.items():
         setattr(phases, name, value)
-    phases.installed.update(PHASES)
+    phases.installed.update(RECORDED_PHASES)
     return phases
 
 
 def _times(phases: Phases) -> dict[str, int]:
     (row,) = phases.history.rows
-    return dict(zip((*PHASES, "residual"), row[2:8], strict=True))
+    return dict(zip((*RECORDED_PHASES, "residual"), row[2:8], strict=True))
 
 
 def test_a_step_is_its_phases_and_the_rest() -> None:
     hours = Hours()
     phases = _phases(hours)
     phases.start_step(0)
-    for name, time_ns in zip(PHASES, (5, 7, 20, 40, 10), strict=True):
+    for name, time_ns in zip(RECORDED_PHASES, (5, 7, 20, 40, 10), strict=True):
         token = phases.open(name)
         hours.pass_ns(time_ns)
         phases.close(token)
@@ -149,7 +150,7 @@ def test_phases_and_residual_add_up_whatever_is_opened_and_closed(actions: list[
     tokens: list[Any] = []
     for action, which, time_ns in actions:
         if action == "open":
-            tokens.append(phases.open(PHASES[which]))
+            tokens.append(phases.open(RECORDED_PHASES[which]))
         elif action == "close" and tokens:
             phases.close(tokens.pop(which % len(tokens)))
         else:
@@ -176,7 +177,7 @@ def test_a_device_is_marked_around_each_phase_and_read_later() -> None:
     clock.finish()
     phases.drain()
     assert phases.device_steps == 3
-    assert [phases.device_ns[PHASES.index(name)] for name in PHASES] == [0, 0, 60, 120, 0]
+    assert [phases.device_ns[RECORDED_PHASES.index(name)] for name in RECORDED_PHASES] == [0, 0, 60, 120, 0]
 
 
 def test_a_step_that_was_timed_in_place_of_many_counts_as_many_on_the_device_too() -> None:

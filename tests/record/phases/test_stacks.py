@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from stepscope.api.trace import open_trace
+from stepscope.base.step_phases import RECORDED_PHASES
 from stepscope.record.budget import next_timed
 from stepscope.record.inline.session import Session
 from stepscope.record.phases import stacks
-from stepscope.record.phases.phases import PHASES, Phases
+from stepscope.record.phases.phases import Phases
 from stepscope.record.phases.stacks import StackSampler
 
 
@@ -24,7 +25,7 @@ def _makes_a_batch(seconds: float) -> None:
 
 def test_samples_say_which_phase_was_open_and_which_function_ran() -> None:
     phases = Phases()
-    phases.installed.update(PHASES)
+    phases.installed.update(RECORDED_PHASES)
     sampler = StackSampler(phases)
     sampler.start()
     deadline = time.monotonic() + 60

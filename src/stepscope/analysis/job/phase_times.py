@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.weighted import quantile, ranked
+from stepscope.base.step_phases import PHASES
 
 if TYPE_CHECKING:
     from stepscope.query.scope import Scope
-
-PHASES = ("input_wait", "host_to_device", "forward", "backward", "optimizer", "residual")
-"""The parts of a step, in the order in which they run."""
 
 WINDOWS = 20
 """Windows of a run that `--by window` shows for each rank."""

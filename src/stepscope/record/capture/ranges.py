@@ -19,6 +19,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from stepscope.base.step_phases import PHASE_OF_EVENT
 from stepscope.record.capture.nvtx import nvtx
 from stepscope.record.capture.operators import operator_ranges
 from stepscope.record.job.trained_model import ModelSearch
@@ -30,8 +31,6 @@ from stepscope.record.targets.steps import OptimizerStep, full_backward
 from stepscope.record.traces.module_ranges import ModuleRanges
 from stepscope.record.trouble import Guard, warn_once
 from stepscope.record.who import Who
-
-_PHASES = {"optimizer.step": "optimizer"}
 
 
 class StepRanges:
@@ -111,7 +110,7 @@ class StepRanges:
             self._step = None
 
     def open(self, label: str) -> tuple[str, int]:
-        phase = _PHASES.get(label, label)
+        phase = PHASE_OF_EVENT.get(label, label)
         return phase, self._nvtx.start(b"phase: " + phase.encode())
 
     def close(self, token: tuple[str, int]) -> None:

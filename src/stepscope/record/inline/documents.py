@@ -14,9 +14,10 @@ from typing import Any
 
 from stepscope.base.ranks import Process
 from stepscope.base.statistics import Statistics, describe, describe_blocks, overhead
+from stepscope.base.step_phases import PHASES, RECORDED_PHASES
 from stepscope.record.inline.events import Event, Measured
 from stepscope.record.job.exit_reason import ExitReason
-from stepscope.record.phases.phases import COLUMNS, PHASES, WEIGHT_NS, Phases
+from stepscope.record.phases.phases import COLUMNS, WEIGHT_NS, Phases
 from stepscope.record.plan import Entry
 from stepscope.record.targets.copies import Copied
 
@@ -198,7 +199,7 @@ def phases_document(
     columns = list(zip(*history.rows, strict=True)) if history.rows else [()] * len(COLUMNS)
     weights = columns[COLUMNS.index("weight")]
     by_phase: dict[str, Any] = {}
-    for position, name in enumerate((*PHASES, "residual"), start=2):
+    for position, name in enumerate(PHASES, start=2):
         if name != "residual" and not phases.measured(name):
             by_phase[name] = None
             continue
@@ -215,7 +216,7 @@ def phases_document(
             "steps": phases.device_steps,
             "mean_ns": {
                 name: phases.device_ns[number] / phases.device_steps if phases.device_counts[number] else None
-                for number, name in enumerate(PHASES)
+                for number, name in enumerate(RECORDED_PHASES)
                 if number
             },
             "checked_steps": phases.device_checked,

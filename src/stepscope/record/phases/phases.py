@@ -21,6 +21,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
+from stepscope.base.step_phases import PHASE_OF_EVENT, PHASES, RECORDED_PHASES
 from stepscope.record.budget import Budget
 from stepscope.record.clock import Clock
 from stepscope.record.memory import MemoryReader
@@ -28,16 +29,12 @@ from stepscope.record.phases.history import History
 from stepscope.record.ring import MAX_MEASUREMENTS, Marked, Pending, Ring
 from stepscope.record.untimed_block import UntimedBlock
 
-PHASES = ("input_wait", "host_to_device", "forward", "backward", "optimizer")
-"""The phases in the order of a step; `residual` is the rest."""
-
 COLUMNS = (
     "step",
     "time_ns",
     *(f"{phase}_ns" for phase in PHASES),
-    "residual_ns",
-    "weight",
-    "weight_ns",
+    "stands_for",
+    "stands_for_ns",
     "memory_bytes",
     "peak_bytes",
     "reserved_bytes",
@@ -45,9 +42,9 @@ COLUMNS = (
 """Columns of the kept steps: `weight_ns` is the summed time of the steps that it stands for; memory is 0 if it was
 not read in that step."""
 
-_RESIDUAL = len(PHASES)
+_RESIDUAL = PHASES.index("residual")
 _WEIGHT, WEIGHT_NS = COLUMNS.index("stands_for"), COLUMNS.index("stands_for_ns")
-_NUMBER = {phase: number for number, phase in enumerate(PHASES)} | {"optimizer.step": 4}
+_NUMBER = {event: PHASES.index(phase) for event, phase in PHASE_OF_EVENT.items()}
 _INPUT_WAIT = _NUMBER["input_wait"]
 _FORWARD = _NUMBER["forward"]
 _BACKWARD = _NUMBER["backward"]
@@ -81,14 +78,14 @@ class Phases:
         """Steps that do not count: a profiler ran in them, wrote its file, or everything in them was watched."""
         self.unobserved_steps = 0
         """Steps that do not count because another model was trained in them before it was found."""
-        self.opened = [0] * len(PHASES)
+        self.opened = [0] * len(RECORDED_PHASES)
         """The number of starts of each phase, in all steps."""
         self.first_batch_ns: list[int] = []
         self.peak_bytes: int | None = None
         self.reserved_bytes: int | None = None
         """The most memory that a device's allocator held when it was read."""
-        self.device_ns = [0] * len(PHASES)
-        self.device_counts = [0] * len(PHASES)
+        self.device_ns = [0] * len(RECORDED_PHASES)
+        self.device_counts = [0] * len(RECORDED_PHASES)
         """How often the device was timed in each phase; with 0, its time is unknown."""
         self.device_steps = 0
         self.device_checked = 0
@@ -103,7 +100,7 @@ class Phases:
         """Initial steps that do not count: allocations, autotuning, compilation."""
         self._now = now
         self._thread = threading.get_ident()
-        self._times = [0] * (len(PHASES) + 1)
+        self._times = [0] * len(PHASES)
         self._open: list[int] = []
         self._last_ns = 0
         self._began_ns: int | None = None
@@ -146,7 +143,7 @@ class Phases:
             return
         self.untimed.resume(now_ns)
         self._overhead_ns = 0
-        self._times = [0] * (len(PHASES) + 1)
+        self._times = [0] * len(PHASES)
         self._open = [_RESIDUAL]
         self._opened_before = self.opened[_FORWARD], self.opened[_BACKWARD]
         self._began_ns = self._last_ns = now_ns
@@ -317,7 +314,7 @@ class Phases:
         if self._began_ns is None or not open_now:
             return False, None
         number = open_now[-1]
-        return True, "residual" if number == _RESIDUAL else PHASES[number]
+        return True, PHASES[number]
 
     def measured(self, phase: str) -> bool:
         """Whether a phase's time is known.
