@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from stepscope.record.annotate import listen, region, stop_listening
-from stepscope.record.job.discover import Discovery
+from stepscope.record.job.trained_model import Discovery
 from stepscope.record.labels import parse_label
 from stepscope.record.plan import plan_from
 from stepscope.record.targets import Target
+from stepscope.record.targets.around import ModuleForward
 from stepscope.record.targets.backward import ModuleBackward, NodeBackward
 from stepscope.record.targets.copies import Copied, Copies, HostToDevice
 from stepscope.record.targets.find import Finder, module_paths, why_not_seen
-from stepscope.record.targets.modules import ModuleForward
 from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward
 from stepscope.record.targets.patches import Patch
 from stepscope.record.targets.steps import OptimizerStep, collective, full_backward, zero_grad

@@ -9,9 +9,9 @@ import pytest
 
 from stepscope.base.ranks import host_name
 from stepscope.record import inline
+from stepscope.record.output import Who
 from stepscope.record.traces.tracing import trace
 from stepscope.record.trouble import RecordingWarning
-from stepscope.record.who import Who
 
 from .small_job import batches, make_model, train, untouched
 

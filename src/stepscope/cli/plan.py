@@ -18,7 +18,7 @@ from stepscope.base.errors import StepScopeError, UsageError
 from stepscope.cli.terminal.printing import print_err, print_out
 
 if TYPE_CHECKING:
-    from stepscope.record.planning.rounds import Listed
+    from stepscope.record.planning.listing import Listed
 
 _WHOLE = ("input_wait", "forward", "backward", "optimizer.step")
 
@@ -88,8 +88,7 @@ def command(
     A model as FILE.py:NAME or PACKAGE.MODULE:NAME, with modules in the order of their definition. NAME is a
     module, or a callable that returns one.
     """
-    from stepscope.record.planning.listing import plan_json, plan_text
-    from stepscope.record.planning.rounds import Listed
+    from stepscope.record.planning.listing import Listed, plan_json, plan_text
 
     def write(found: list[Listed], header: list[str]) -> None:
         if output is not None and output.suffix.lower() == ".json":
@@ -169,7 +168,7 @@ def _is_label(text: str) -> bool:
 
 
 def _from_model(source: str, top: int) -> list[Listed]:
-    from stepscope.record.planning.rounds import Listed
+    from stepscope.record.planning.listing import Listed
 
     place, colon, name = source.rpartition(":")
     if not colon or not place or not name:

@@ -8,7 +8,7 @@ from typing import Any
 from stepscope.api.several import check_one_job
 from stepscope.api.trace import open_trace
 from stepscope.base.errors import SourceError
-from stepscope.record.planning.rounds import Listed
+from stepscope.record.planning.listing import Listed
 
 # torch.profiler's own module names, which no model uses.
 _BY_CLASS = re.compile(r"[A-Z]\w*_\d+")

@@ -22,9 +22,8 @@ from typing import IO, BinaryIO
 
 from stepscope.record.hardware.sampler import HardwareSampler
 from stepscope.record.inline.documents import file_name, host_document
-from stepscope.record.output import keep, keep_json
+from stepscope.record.output import Who, keep, keep_json
 from stepscope.record.trouble import warn_once
-from stepscope.record.who import Who
 
 RATE = 100
 """Samples per second: as many as a person can use, and py-spy's default."""

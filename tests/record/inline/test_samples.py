@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from stepscope.base.statistics import describe, overhead, quantile
-from stepscope.record.inline.samples import MAX_ITERATIONS, MAX_SAMPLES, Iterations, Samples
+from stepscope.record.inline.events import MAX_ITERATIONS, MAX_SAMPLES, Iterations, Samples
 from stepscope.record.untimed_block import UntimedBlock
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.record.small_job import batches, make_model, train, untouched
 
-from stepscope.record.job.discover import Discovery
+from stepscope.record.job.trained_model import Discovery
 from stepscope.record.trouble import Guard
 
 pytestmark = pytest.mark.torch

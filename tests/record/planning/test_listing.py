@@ -10,8 +10,15 @@ from tests.record.small_job import batches, make_model, train, untouched
 
 from stepscope.record.annotate import region
 from stepscope.record.plan import plan_from, read_plan
-from stepscope.record.planning.listing import iterations_needed, measurable, plan_json, plan_text
-from stepscope.record.planning.rounds import Listed, heaviest, listed
+from stepscope.record.planning.listing import (
+    Listed,
+    heaviest,
+    iterations_needed,
+    listed,
+    measurable,
+    plan_json,
+    plan_text,
+)
 from stepscope.record.planning.surveyor import Kind, Round, TimedWatch
 
 needs_toml = pytest.mark.skipif(sys.version_info < (3, 11), reason="TOML is in Python since 3.11")

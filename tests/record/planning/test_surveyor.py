@@ -9,7 +9,7 @@ from tests.record.fake_device import FakeDeviceClock
 from tests.record.small_job import batches, make_model, train, untouched
 
 from stepscope.record.plan import plan_from
-from stepscope.record.planning.rounds import listed
+from stepscope.record.planning.listing import listed
 from stepscope.record.planning.surveyor import Round, Surveyor, TimedWatch
 from stepscope.record.trouble import Guard
 

@@ -13,9 +13,8 @@ import pytest
 from tests.record.small_job import batches, make_model, train
 
 from stepscope.record import inline
-from stepscope.record.targets.around import Around, is_compiled
+from stepscope.record.targets.around import Around, ModuleForward, is_compiled
 from stepscope.record.targets.backward import ModuleBackward, NodeBackward
-from stepscope.record.targets.modules import ModuleForward
 from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward
 from stepscope.record.targets.steps import zero_grad
 from stepscope.record.traces.module_ranges import ModuleRanges

@@ -239,7 +239,7 @@ def test_a_rank_that_the_process_group_tells_late_is_the_rank(tmp_path: Path, mo
     nothing = Process(0, None, 1, "node", os.getpid(), "single")
     answers = iter([nothing, known])
     # Known from the second question on, and unknown again when the group has been destroyed.
-    monkeypatch.setattr("stepscope.record.who.this_process", lambda: next(answers, nothing))
+    monkeypatch.setattr("stepscope.record.output.this_process", lambda: next(answers, nothing))
     (path,) = _trace(tmp_path, active=1, ranks="0-1")
     assert path.name == "job-1-of-2.json.gz"
     answers = iter([nothing, known])

@@ -18,8 +18,7 @@ from stepscope.cli.script.end import exit_code, show_traceback
 from stepscope.cli.terminal.printing import print_err
 from stepscope.cli.terminal.streams import as_python_has_them, flush
 from stepscope.record import inline
-from stepscope.record.planning.listing import iterations_needed
-from stepscope.record.planning.rounds import Listed, modules_of
+from stepscope.record.planning.listing import Listed, iterations_needed, modules_of
 from stepscope.record.planning.survey import Survey
 from stepscope.record.script import run
 

@@ -23,14 +23,13 @@ from stepscope.base.step_phases import PHASE_OF_EVENT
 from stepscope.record.capture.nvtx import nvtx
 from stepscope.record.capture.operators import operator_ranges
 from stepscope.record.job.trained_model import ModelSearch
+from stepscope.record.output import Who
 from stepscope.record.settings import settings
 from stepscope.record.targets import Target
-from stepscope.record.targets.around import Wrapper
-from stepscope.record.targets.modules import ModuleForward
+from stepscope.record.targets.around import ModuleForward, Wrapper
 from stepscope.record.targets.steps import OptimizerStep, full_backward
 from stepscope.record.traces.module_ranges import ModuleRanges
 from stepscope.record.trouble import Guard, warn_once
-from stepscope.record.who import Who
 
 
 class StepRanges:

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from stepscope.record.inline.shared_plan import SharedPlan, Weights
-from stepscope.record.planning.listing import weights
-from stepscope.record.planning.rounds import MAX_MODULES, heaviest, listed
+from stepscope.record.planning.listing import MAX_MODULES, heaviest, listed, weights
 from stepscope.record.planning.surveyor import Kind, Surveyor
 from stepscope.record.targets.copies import Copies
 from stepscope.record.targets.watch import ObservingWatch

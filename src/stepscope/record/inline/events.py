@@ -2,11 +2,121 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from stepscope.record.inline.samples import Iterations, Samples
+from stepscope.base.statistics import Statistics, describe_blocks, effective_sample_size
+from stepscope.record.phases.history import History
 from stepscope.record.plan import Entry, Plan
 from stepscope.record.targets.watch import Observed
+from stepscope.record.untimed_block import UntimedBlock
+
+MAX_SAMPLES = 512
+MAX_ITERATIONS = 2048
+_IN_A_ROW = 16
+"""Iterations that are kept or dropped together, because the cost of measuring is found by comparing neighbours."""
+
+Iteration = tuple[int, bool, int, int, int]
+"""Its number, whether an event was measured in it, its time (ns), how many it stands for, and their summed time
+(ns)."""
+
+
+@dataclass(slots=True)
+class Sums:
+    """The number of times, and sums of them, of their squares and of their weights, as exact integers."""
+
+    n: int = 0
+    weight: int = 0
+    weights_squared: int = 0
+    total_ns: int = 0
+    squares: int = 0
+
+    def add(self, weight: int, together_ns: int, times: int = 1) -> None:
+        """Adds a time that represents `weight` times with this sum; `times=-1` removes it again."""
+        self.n += times
+        self.weight += times * weight
+        self.weights_squared += times * weight * weight
+        self.total_ns += times * together_ns
+        self.squares += times * (together_ns * together_ns // weight)
+
+    def statistics(self, rows: Sequence[tuple[int, int, int]]) -> Statistics | None:
+        """Statistics of all, as from `describe_blocks`; percentiles are those of stored times, weights and sums."""
+        statistics = describe_blocks(*zip(*rows, strict=True)) if rows else None
+        if statistics is None or self.n <= statistics.n:
+            return statistics
+        squares = max(self.weight * self.squares - self.total_ns**2, 0) / self.weight**2
+        similar = effective_sample_size(self.weight, self.weights_squared)
+        return statistics.of_more(self.n, self.total_ns / self.weight, squares, similar)
+
+
+class Samples(History):
+    """The measurements of an event: rows of iteration, duration, offset (ns) and weight."""
+
+    def __init__(self) -> None:
+        super().__init__(4, MAX_SAMPLES)
+        self.sums = Sums()
+
+    def measured(self, iteration: int, duration_ns: int, offset_ns: int, weight: int) -> None:
+        self.add((iteration, duration_ns, offset_ns, weight), weight=weight)
+        self.sums.add(weight, duration_ns * weight)
+
+    def statistics(self) -> Statistics | None:
+        return self.sums.statistics([(row[1], row[3], row[1] * row[3]) for row in self.rows])
+
+    def copy(self) -> Samples:
+        copied = Samples()
+        copies = {"rows": self.rows.copy(), "attachments": [], "totals": self.totals.copy()}
+        vars(copied).update(vars(self), **copies, sums=replace(self.sums))
+        return copied
+
+
+class Iterations:
+    """Iterations that count for the overhead, and their numbers by name."""
+
+    def __init__(self) -> None:
+        self.rows: list[Iteration] = []
+        self.values: list[Mapping[str, float]] = []
+        self.armed = Sums()
+        self.unarmed = Sums()
+        self._count = 0
+        self._stride = 1
+
+    def add(self, row: Iteration, values: Mapping[str, float]) -> None:
+        """Counts an iteration, and keeps it if it is its turn."""
+        (self.armed if row[1] else self.unarmed).add(*row[3:])
+        if self._count // _IN_A_ROW % self._stride == 0:
+            self.rows.append(row)
+            self.values.append(values)
+        self._count += 1
+        if len(self.rows) == MAX_ITERATIONS:
+            self._stride *= 2
+            places = [place for place in range(MAX_ITERATIONS) if place // _IN_A_ROW % 2 == 0]
+            self.rows = [self.rows[place] for place in places]
+            self.values = [self.values[place] for place in places]
+
+    def copy(self, since: UntimedBlock) -> Iterations:
+        """A copy of the present state; the last iteration without an event also stands for those since."""
+        copied = Iterations()
+        copies = {"rows": self.rows.copy(), "values": self.values.copy()}
+        vars(copied).update(vars(self), **copies, armed=replace(self.armed), unarmed=replace(self.unarmed))
+        copied.add_weight(since.steps, since.ns)
+        return copied
+
+    def statistics(self, *, armed: bool) -> Statistics | None:
+        rows = [row[2:] for row in self.rows if row[1] == armed]
+        return (self.armed if armed else self.unarmed).statistics(rows)
+
+    def add_weight(self, iterations: int, together_ns: int) -> None:
+        """Lets the last kept iteration without an event stand for more."""
+        place = max((place for place, row in enumerate(self.rows) if not row[1]), default=None)
+        if place is None:
+            return
+        number, armed, time_ns, weight, of_all_ns = self.rows[place]
+        more = weight + iterations, of_all_ns + together_ns
+        self.unarmed.add(weight, of_all_ns, times=-1)
+        self.unarmed.add(*more)
+        self.rows[place] = (number, armed, time_ns, *more)
+
 
 MAX_LISTED = 20
 """Limit for listed entries of a plan that are not measured: a plan may have thousands."""

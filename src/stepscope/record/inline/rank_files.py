@@ -11,13 +11,12 @@ from stepscope.record.hardware.sampler import HardwareSampler
 from stepscope.record.inline.documents import file_name, inline_document, phases_document
 from stepscope.record.inline.events import Measured
 from stepscope.record.job.exit_reason import ExitReason
-from stepscope.record.output import Background, keep_json
+from stepscope.record.output import Background, Who, keep_json
 from stepscope.record.phases.communication import ddp_timing
 from stepscope.record.phases.phases import Phases
 from stepscope.record.settings import settings
 from stepscope.record.targets.copies import Copied
 from stepscope.record.trouble import Guard, warn_once
-from stepscope.record.who import Who
 
 _PATIENCE_SECONDS = 30.0
 

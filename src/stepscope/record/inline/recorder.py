@@ -19,8 +19,7 @@ from stepscope.record import annotate
 from stepscope.record.budget import OF_STEPS, Budget, next_timed
 from stepscope.record.clock import Clock
 from stepscope.record.inline.automatic_plan import AutomaticPlan
-from stepscope.record.inline.events import MAX_LISTED, Event, Measured, NotMeasured, not_measured_words
-from stepscope.record.inline.samples import Iterations
+from stepscope.record.inline.events import MAX_LISTED, Event, Iterations, Measured, NotMeasured, not_measured_words
 from stepscope.record.inline.schedule import Schedule, Turn
 from stepscope.record.inline.shared_plan import SharedPlan, Weights
 from stepscope.record.labels import parse_label

@@ -9,8 +9,8 @@ from stepscope.record.hardware.devices import Device, device_of
 from stepscope.record.memory import MemoryReader
 from stepscope.record.phases.phases import Phases
 from stepscope.record.targets import Target
+from stepscope.record.targets.around import ModuleForward
 from stepscope.record.targets.copies import Copies, HostToDevice
-from stepscope.record.targets.modules import ModuleForward
 from stepscope.record.targets.steps import OptimizerStep, full_backward
 from stepscope.record.trouble import Guard
 

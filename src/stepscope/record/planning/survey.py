@@ -14,8 +14,8 @@ from statistics import median
 from typing import Any, Literal
 
 from stepscope.record.compiling import capturing_check
-from stepscope.record.job.discover import Discovery
-from stepscope.record.planning.rounds import MAX_MODULES, Listed, heaviest, listed, modules_of
+from stepscope.record.job.trained_model import Discovery
+from stepscope.record.planning.listing import MAX_MODULES, Listed, heaviest, listed, modules_of
 from stepscope.record.planning.surveyor import Surveyor
 from stepscope.record.recording import Recording
 from stepscope.record.targets.watch import ObservingWatch

@@ -13,10 +13,9 @@ from stepscope.record.clock import HOST, Clock, clock_for
 from stepscope.record.labels import NAMED, Label, parse_label, pattern
 from stepscope.record.plan import Entry, Plan
 from stepscope.record.targets import Target
-from stepscope.record.targets.around import is_compiled
+from stepscope.record.targets.around import ModuleForward, is_compiled
 from stepscope.record.targets.backward import ModuleBackward, NodeBackward
 from stepscope.record.targets.copies import Copies, HostToDevice
-from stepscope.record.targets.modules import ModuleForward
 from stepscope.record.targets.operators import OperatorsInBackward, OperatorsInForward, compiles_under_modes
 from stepscope.record.targets.steps import OptimizerStep, collective, collectives, full_backward, zero_grad
 

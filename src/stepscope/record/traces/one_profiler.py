@@ -8,14 +8,16 @@ replaced: when the job starts its own session, ours ends first.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from stepscope.record.targets.patches import Patches
-from stepscope.record.traces.forked import let_children_end
 
 JOB_PROFILER_RUNS = "the job already runs a profiler of its own, and only one can record"
 
@@ -133,3 +135,21 @@ def _prepare_again(args: tuple[Any, ...]) -> None:
     # Older versions refuse if the job's own is still prepared, which is all it then needs.
     with contextlib.suppress(RuntimeError):
         profiler._prepare_profiler(*args[:2])
+
+
+@cache
+def let_children_end() -> None:
+    """Lets children exit that are forked after torch's profiler has run: it keeps threads, for which they would wait.
+
+    Such a child exits as soon as Python has ended and C's files are flushed. Not with musl, whose exit handlers do not
+    get the exit code.
+    """
+    os.register_at_fork(after_in_child=_leave_early)
+
+
+def _leave_early() -> None:
+    with contextlib.suppress(Exception):
+        c = ctypes.CDLL(None)
+        # The handler registered last is called first. Both are in C, because Python has ended by then.
+        for name in ("_exit", "fcloseall"):
+            c.on_exit(ctypes.cast(getattr(c, name), ctypes.c_void_p), None)

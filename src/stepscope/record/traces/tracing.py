@@ -28,7 +28,7 @@ from stepscope.record.job.at_end import PATIENCE_SECONDS, AtEnd
 from stepscope.record.job.exit_reason import ExitReason, closing_reason, exit_reason, handled_exception
 from stepscope.record.job.loop import LoopFinder
 from stepscope.record.job.trained_model import ModelSearch
-from stepscope.record.output import Background, warn_unusable
+from stepscope.record.output import Background, Who, warn_unusable
 from stepscope.record.recording import SCRIPT_FOLDERS, EveryStep
 from stepscope.record.traces.allocator_history import AllocatorHistory
 from stepscope.record.traces.cycles import Cycles
@@ -37,7 +37,6 @@ from stepscope.record.traces.graph_captures import GraphCaptures
 from stepscope.record.traces.one_profiler import OneProfiler
 from stepscope.record.traces.profiling import Profiling
 from stepscope.record.trouble import Guard, warn_once
-from stepscope.record.who import Who
 
 _MIB = 1 << 20
 _NEXT_STEP_SECONDS, _NEXT_STEPS = 2.0, 2
