@@ -15,8 +15,7 @@ from typing import BinaryIO
 
 _STDOUT = 1
 _PIECE = 1 << 16
-_HOLD_S = 0.02
-"""How long the last bytes are held back if a line of the tool may start with them."""
+_HOLD_S = 0.02  # how long the last bytes are held back if a line of the tool may start with them
 _SILENCE_S = 1.0
 """Silence after which nothing more is expected from processes that the command left running with its output open."""
 

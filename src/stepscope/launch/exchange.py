@@ -21,8 +21,7 @@ from shutil import rmtree
 from stepscope.launch import started
 
 _PREFIX = "stepscope-launch-"
-_YOUNG_S = 60.0
-"""A younger folder may still be in use by its creator."""
+_YOUNG_S = 60.0  # a younger folder may still be in use by its creator
 
 
 class Exchange:

@@ -23,8 +23,7 @@ ERRORS = {
     )
 }
 
-_VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})
-"""Python options whose value is a separate word."""
+_VALUED = frozenset({"-W", "-X", "--check-hash-based-pycs"})  # Python options whose value is a separate word
 _OPTION = re.compile(r"-[bBdEiIOPqRsSuvVx]+|-[WX].*|--[a-z-]+(?:=.*)?")
 """Options of Python itself, but not `-c`, `-m`, `-` or `-um`."""
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
-_AFTER_NAME = {"state": 0, "ppid": 1, "started": 19}
-"""Indices of fields in /proc/PID/stat after the name."""
+_AFTER_NAME = {"state": 0, "ppid": 1, "started": 19}  # indices of fields in /proc/PID/stat after the name
 
 
 @dataclass(frozen=True, slots=True)

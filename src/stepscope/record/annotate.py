@@ -39,11 +39,9 @@ Opener = Callable[[str], "AbstractContextManager[Any] | None"]
 
 
 _MAX_CHARACTERS = 1000
-_MAX_NUMBER = 1e100
-"""Largest number of an iteration: numbers are summed and squared, and must stay finite."""
+_MAX_NUMBER = 1e100  # largest number of an iteration: numbers are summed and squared, and must stay finite
 _MAX_WARNINGS = 20
-_MAX_NAMES = 256
-"""Distinct names of numbers: thousands of iterations are kept, each with its names."""
+_MAX_NAMES = 256  # distinct names of numbers: thousands of iterations are kept, each with its names
 
 
 class _Region:
@@ -76,8 +74,7 @@ Taker = Callable[[str, float], object]
 
 _openers: tuple[Opener, ...] = ()
 _takers: tuple[Taker, ...] = ()
-_names: set[str] = set()
-"""Names of numbers taken so far."""
+_names: set[str] = set()  # names of numbers taken so far
 _warned: set[str] = set()
 """Regions, and names of dropped values, that were warned of: each once, and only the first of many."""
 _is_compiling = never

@@ -17,10 +17,8 @@ MAX_SHARE = 0.005
 """The part of the time of all steps that recording may take in total."""
 OF_STEPS, OF_STACKS, OF_MACHINE = 0.7, 0.2, 0.1
 """Parts of that for measuring in steps, for sampling stacks and for reading the machine."""
-_JUDGED = 32
-"""Measured steps before their cost is first judged."""
-_JUDGED_AGAIN = 8
-"""The same after k has changed: rarer work has colder caches, and takes longer each time."""
+_JUDGED = 32  # measured steps before their cost is first judged
+_JUDGED_AGAIN = 8  # the same after k has changed: rarer work has colder caches, and takes longer each time
 _REMEMBERED = 2 * _JUDGED
 _MAX_INTERVAL = 256
 """A run of a minute has some hundred timed steps, however short they are. The limit above still holds if measuring a
@@ -72,11 +70,9 @@ class Budget:
         self.cost_ns: int | None = None
         """Its last judged cost to the job, the median."""
         self._steps: deque[tuple[int, int, int]] = deque(maxlen=_REMEMBERED)
-        self._certain_ns = 0.0
-        """The certain part of how much longer measured steps take than their neighbours."""
+        self._certain_ns = 0.0  # the certain part of how much longer measured steps take than their neighbours
         self._judge_in = _JUDGED
-        self._cheap: list[int] = []
-        """The k that the last measured steps would allow, where that is far below k."""
+        self._cheap: list[int] = []  # the k that the last measured steps would allow, where that is far below k
 
     def due(self, step: int) -> bool:
         return not self.left_out(step)

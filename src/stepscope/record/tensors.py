@@ -11,8 +11,7 @@ from dataclasses import fields, is_dataclass
 from itertools import islice
 from typing import Any
 
-_LOOKED_AT = 256
-"""Objects in a batch that are examined, because a batch may be a very long list."""
+_LOOKED_AT = 256  # objects in a batch that are examined, because a batch may be a very long list
 
 
 def samples_in(batch: Any, loader: Any = None) -> int | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from stepscope.launch.tool import Request, Tool
 
-_FIRST = 2
-"""The first step that can be recorded: the first starts the script, and the second finds the loop."""
+_FIRST = 2  # the first step that can be recorded: the first starts the script, and the second finds the loop
 
 
 def _torch(request: Request) -> list[str]:

@@ -24,8 +24,7 @@ _SHORT = {
     "-P": "--collection-period",
     "-r": "--runtime-trace",
 }
-_ENDLESS_S = 10_000_000
-"""Longer than any job, because there is no value for "to the end"."""
+_ENDLESS_S = 10_000_000  # longer than any job, because there is no value for "to the end"
 
 
 def _arguments(request: Request) -> list[str]:

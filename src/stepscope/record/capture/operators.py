@@ -27,8 +27,7 @@ _LONGEST_TEXT = 64
 _SILENT = Nvtx(
     push=lambda _: None, pop=lambda: None, start=lambda _: 0, end=lambda _: None, start_registered=lambda _: 0
 )
-_NOT_COUNTED = 1 << 62
-"""Nodes that accumulate gradients have the highest possible number, which means none."""
+_NOT_COUNTED = 1 << 62  # nodes that accumulate gradients have the highest possible number, which means none
 
 
 class OperatorRanges(ABC):

@@ -19,8 +19,7 @@ from stepscope.base.cpu_quota import processors
 _PROC = Path("/proc")
 _MAX_THREADS = 64
 _MAX_PROCESSES = 4096
-_LOOKS_FOR_CHILDREN = 10
-"""Samples between two searches for new processes: the search reads a file per thread."""
+_LOOKS_FOR_CHILDREN = 10  # samples between two searches for new processes: the search reads a file per thread
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 

@@ -18,8 +18,7 @@ from stepscope.record.trouble import Guard
 _KINDS: tuple[Kind, ...] = ("all", "forwards") * 2
 _MAX_LABELS = 256
 """The most labels of a plan, the longest ones: each needs its own iteration, and is checked for in all."""
-_MAX_WAITS = 64
-"""Iterations to wait for a device that has not reached the last marks."""
+_MAX_WAITS = 64  # iterations to wait for a device that has not reached the last marks
 
 
 class AutomaticPlan:

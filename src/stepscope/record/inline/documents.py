@@ -36,8 +36,7 @@ ENDED_FIRST = "the recording ended before its turn"
 RUNNING_STEPS = 128
 """Steps in a file written while the job runs, beside the training loop."""
 
-_OF_MEMORY = 3
-"""The last columns of a step: memory, which is not read in every step."""
+_OF_MEMORY = 3  # the last columns of a step: memory, which is not read in every step
 
 
 def file_name(process: Process, kind: str, *, by_pid: bool = False) -> str:

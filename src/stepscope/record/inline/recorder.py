@@ -39,13 +39,11 @@ _JOB_GRAPH = (
 )
 _DRAIN_SECONDS = 5.0
 _REPLAY_SECONDS = 1.0
-_USUAL = 16
-"""Unarmed iterations with which an armed one is compared."""
+_USUAL = 16  # unarmed iterations with which an armed one is compared
 _APART = 4
 """Distance of armed iterations from those with timed phases, if both are rare, so that the neighbours of both are
 undisturbed."""
-_READ_EVERY = 8
-"""Iterations between two readings of reached marks; the ring holds eight times as many."""
+_READ_EVERY = 8  # iterations between two readings of reached marks; the ring holds eight times as many
 
 
 _Arming = tuple[ArmedWatch, list[Target], bool]
@@ -92,8 +90,7 @@ class Recorder:
         self.share = OF_STEPS
         """The share of the limit for recording."""
         self._budgets: defaultdict[int | None, Budget] = defaultdict(lambda: Budget(share=self.share))
-        self._overhead_ns = 0
-        """The time for arming the running iteration."""
+        self._overhead_ns = 0  # the time for arming the running iteration
         self._unarmed_ns: deque[int] = deque(maxlen=_USUAL)
         self.schedule = Schedule(
             # The first runs undisturbed; what was not given is found in the second.

@@ -28,8 +28,7 @@ from stepscope.record.budget import next_timed
 
 Role = Literal["warmup", "survey", "observe", "armed", "unarmed", "done"]
 
-_FIRST_TURN = 2
-"""Kept measurements of an event's first turn in rounds: fewer give no interval."""
+_FIRST_TURN = 2  # kept measurements of an event's first turn in rounds: fewer give no interval
 _LONGEST_TURN = 4
 """Longer turns measure one part of the run: if a job's speed drifts, an interval from turns of 16 contains the mean
 half as often as it should. With 4, one iteration in five is discarded, and intervals are a tenth wider.
@@ -133,8 +132,7 @@ class Schedule:
         self._order: Sequence[int] | None = None
         self._place = 0
         self._measured: list[_Measured] = []
-        self._new = True
-        """Whether the event was not armed before, so that its first measurement is discarded."""
+        self._new = True  # whether the event was not armed before, so that its first measurement is discarded
         self._since_unarmed = 0
         self._armed_at = -1
         self.turn = _WARMUP

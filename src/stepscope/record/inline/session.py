@@ -34,8 +34,7 @@ _FIRST_SAVE_SECONDS, _SAVE_AFTER_SECONDS, _SAVE_EVERY_SECONDS = 1.0, 5.0, 60.0
 _SAVE_EVERY_PART = 0.2
 """Files are first saved after a second, then five seconds later, then whenever the run has become this much longer: of
 a killed run at most a sixth is lost, and no more than a minute."""
-_ASK_DDP_FIRST, _ASK_DDP_EVERY = 16, 128
-"""Steps: DDP times its first ten, then one in a hundred."""
+_ASK_DDP_FIRST, _ASK_DDP_EVERY = 16, 128  # steps: DDP times its first ten, then one in a hundred
 _SELDOM = 8
 """If fewer than one in this many steps is timed, hooks are removed in between: code that a step has evicted from the
 caches costs microseconds even if it only returns."""
@@ -85,8 +84,7 @@ class Session(Recording):
         self._values: dict[str, float] = {}
         self._iterations = 0
         self._rested = 0
-        self._left_ns: int | None = None
-        """When the last iteration ended, if the next did not follow at once."""
+        self._left_ns: int | None = None  # when the last iteration ended, if the next did not follow at once
         self._ask_ddp_at = _ASK_DDP_FIRST
         self._pid = os.getpid()
         self._survived = handled_exception()

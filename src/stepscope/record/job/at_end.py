@@ -41,8 +41,7 @@ from stepscope.record.job.exit_reason import set_exit_reason
 from stepscope.record.targets.patches import Patch
 
 PATIENCE_SECONDS = 5.0
-_MAX_FILES = 8192
-"""In a process that may open more files, its file table does not grow beyond this many."""
+_MAX_FILES = 8192  # in a process that may open more files, its file table does not grow beyond this many
 _CREDENTIALS = struct.Struct("3i")  # process, user, group: unix(7)
 
 Call = Callable[[], object]

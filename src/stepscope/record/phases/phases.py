@@ -51,8 +51,7 @@ _BACKWARD = _NUMBER["backward"]
 _OPTIMIZER = _NUMBER["optimizer"]
 
 
-_WAITS = -1
-"""Token of a wait for a batch in a step that is not timed."""
+_WAITS = -1  # token of a wait for a batch in a step that is not timed
 
 _MAX_PENDING = 64
 
@@ -109,10 +108,8 @@ class Phases:
         self._excluded = False
         self._disturbed = False
         self._wait_began_ns = 0
-        self._wait_ns: int | None = None
-        """The last wait for a batch in the running step."""
-        self._first_wait_ns: int | None = None
-        """The last wait with which a loader started over in it."""
+        self._wait_ns: int | None = None  # the last wait for a batch in the running step
+        self._first_wait_ns: int | None = None  # the last wait with which a loader started over in it
         self._ring = Ring()
         self._origin: Any = None
         self._marks: list[Marked] = []

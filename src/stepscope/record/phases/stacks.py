@@ -24,12 +24,10 @@ from stepscope.record.budget import MAX_SHARE, OF_STACKS
 if TYPE_CHECKING:
     from stepscope.record.phases.phases import Phases
 
-_SECONDS = 0.05
-"""Mean time between two samples; each wait is random, because steps are periodic."""
+_SECONDS = 0.05  # mean time between two samples; each wait is random, because steps are periodic
 _MAX_SHARE = OF_STACKS * MAX_SHARE
 """Part of a processor: if sampling takes more than this part of the time, samples are further apart."""
-_LEARNS = 8
-"""Samples until their cost is known."""
+_LEARNS = 8  # samples until their cost is known
 _MAX_FRAMES = 64
 _MAX_STACKS = 4096
 _OUR_FOLDER = str(Path(__file__).parents[2]) + os.sep

@@ -27,12 +27,9 @@ StepHook = Callable[[Any, Any, Any], None]
 _COMPILER = "torch._dynamo.eval_frame"
 
 _listening: list[OptimizerSteps] = []
-_hooks: dict[str, Any] = {}
-"""The handles of our hooks in torch, `before` and `after`, while they are installed."""
-_has_heard = False
-"""Whether a step was observed since the last query."""
-_layers: dict[type, tuple[Any, Any]] = {}
-"""For each deaf class its original `step` and ours."""
+_hooks: dict[str, Any] = {}  # the handles of our hooks in torch, `before` and `after`, while they are installed
+_has_heard = False  # whether a step was observed since the last query
+_layers: dict[type, tuple[Any, Any]] = {}  # for each deaf class its original `step` and ours
 
 
 class OptimizerSteps:
