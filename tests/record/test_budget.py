@@ -134,12 +134,12 @@ def test_in_rounds_an_event_of_which_little_is_known_is_armed_as_seldom_as_all_a
         for budget in recorder._budgets_of(event):
             for _ in range(3):
                 budget.spent(100_000, 1_000_000)
-    assert recorder._every(0) == 1  # a short run has something of each
+    assert recorder._interval(0) == 1  # a short run has something of each
     recorder.schedule.first_round = False
-    assert {recorder._every(event) for event in range(13)} == {64}
+    assert {recorder._interval(event) for event in range(13)} == {64}
     for _ in range(32):
         recorder._budgets[0].spent(5_000, 1_000_000)
-    assert (recorder._every(0), recorder._every(1)) == (4, 64)
+    assert (recorder._interval(0), recorder._interval(1)) == (4, 64)
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def test_compiled_code_stays_compiled_while_operators_around_it_are_heard() -> N
 def test_operators_of_a_module_with_compiled_parts_are_refused_by_an_older_torch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("stepscope.record.targets.find.compiles_beside_modes", lambda: False)
+    monkeypatch.setattr("stepscope.record.targets.find.compiles_under_modes", lambda: False)
     model = make_model()
     model[0].compile(backend="eager")
     finder = Finder(model, (), None)

@@ -25,15 +25,7 @@ _YOUNG_S = 60.0  # a younger folder may still be in use by its creator
 
 
 class Exchange:
-    """One supervisor's folder.
-
-    Attributes:
-        folder: its path.
-        status_file: the file into which the starter writes, open.
-
-    Raises:
-        OSError: it cannot be created.
-    """
+    """One supervisor's folder, and the open file into which the starter writes; OSError if it cannot be created."""
 
     def __init__(self) -> None:
         for left in _left_behind():

@@ -30,11 +30,7 @@ class RawResult:
     words: Sequence[str]
 
     def finish(self) -> None:
-        """Runs the tool; its output goes where ours does.
-
-        Raises:
-            StepScopeError: the tool failed.
-        """
+        """Runs the tool, whose output goes where ours does; StepScopeError if it failed."""
         code = subprocess.run(self.words, stdin=subprocess.DEVNULL, check=False).returncode  # noqa: S603
         if code:
             raise StepScopeError(

@@ -100,8 +100,6 @@ def recorded_command(tool: Tool, request: Request, command: Sequence[str], folde
 def capture_of(tool: Tool, signal: str | None, *, has_nvidia: bool) -> str:
     """Chooses how a command starts and stops the tool: as requested, else the best way that works here.
 
-    cudaProfilerStart needs a driver; an NVTX range does not.
-
     Raises:
         UsageError: the tool cannot be started and stopped like that.
     """

@@ -51,9 +51,7 @@ def stem_name(process: Process, environment: Mapping[str, str]) -> str:
 
 @contextmanager
 def reserve_stem(folder: Path, name: str) -> Iterator[Path]:
-    """Reserves an unused stem in `folder`: the name, or the name with `-2` and so on.
-
-    A hidden file reserves the name inside the block, because other nodes may share the folder.
+    """Reserves an unused stem in `folder` by a hidden file: the name, or the name with `-2` and so on.
 
     Raises:
         OSError: the folder cannot be created or written.

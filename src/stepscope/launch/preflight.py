@@ -33,12 +33,7 @@ Severity = Literal["note", "warning", "failure"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A reason why a tool cannot record, or may not.
-
-    Args:
-        severity: `failure`: it will record nothing; `warning`: something will probably be missing; `note`: worth
-            knowing.
-    """
+    """A reason why a tool records nothing (`failure`), probably not all (`warning`), or a `note`."""
 
     severity: Severity
     what: str

@@ -62,13 +62,7 @@ class LaunchOptions:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """The result in a chosen process.
-
-    Args:
-        status: the command's wait status.
-        speaks: whether this is the lowest chosen rank, which reports for all.
-        was_terminated: whether a signal told the job to end.
-    """
+    """The wait status of the command in a chosen process, and the tool's files; the lowest rank speaks for all."""
 
     status: int
     files: tuple[Path, ...]
@@ -77,11 +71,7 @@ class Launched:
 
 
 def dry_line(options: LaunchOptions) -> str:
-    """The line that this process would run, as it can be pasted into a shell.
-
-    Raises:
-        StepScopeError: it is unknown whether the process is chosen, or it cannot be run like that.
-    """
+    """The line that this process would run, as it can be pasted into a shell; StepScopeError if that is unknown."""
     process = process_from(os.environ)
     if not chosen(options.ranks, process):
         return shlex.join(options.command)
@@ -101,11 +91,7 @@ def dry_line(options: LaunchOptions) -> str:
 
 
 def about_process(ranks: str | None) -> str:
-    """Describes this process, and whether it is chosen, in one line.
-
-    Raises:
-        StepScopeError: that is unknown.
-    """
+    """Describes this process, and whether it is chosen, in one line; StepScopeError if that is unknown."""
     process = process_from(os.environ)
     numbers = [f"rank {process.rank} of {process.world_size}"]
     if process.local_rank is not None:

@@ -56,21 +56,13 @@ def claim(folder: Path) -> bool:
 
 
 def read_status(file: int, at: int) -> list[int]:
-    """Reads the numbers that a starter has written at an offset; empty before that.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
+    """Reads the numbers that a starter has written at an offset; empty before that."""
     text, end, _ = os.pread(file, ROOM, at).partition(b"\n")
     return list(map(int, text.split())) if end else []
 
 
 def spawn(command: Sequence[str], environment: Mapping[str, str], **how: Any) -> int:
-    """Starts a command found on the PATH, with a shell child's signals; returns its process id.
-
-    Raises:
-        OSError: it cannot be started.
-    """
+    """Starts a command found on the PATH, with a shell child's signals; returns its process id, or raises OSError."""
     unignored: Any = {"setsigmask": [], "setsigdef": IGNORED_BY_PYTHON}
     try:
         return os.posix_spawnp(command[0], list(command), environment, **unignored, **how)

@@ -84,9 +84,7 @@ class Supervisor:
         ]
 
     def run(self, line: Line, environment: dict[str, str]) -> Ended:
-        """Runs a line that starts our starter; returns when command and tool have ended.
-
-        Signals are blocked until `release`.
+        """Runs a line that starts our starter, with signals blocked until `release`; returns when all have ended.
 
         Raises:
             OSError: the tool cannot be started.
@@ -113,11 +111,7 @@ class Supervisor:
         return Ended(self._status, not self._claimed, how, self._termination, self._gave_up)
 
     def run_diverted(self, command: Sequence[str], environment: dict[str, str], output: Diverted) -> Ended:
-        """Runs a command without a tool around it, and diverts lines of its output.
-
-        Raises:
-            OSError: it cannot be started.
-        """
+        """Runs a command without a tool around it, and diverts lines of its output; OSError if it cannot be started."""
         self._block_signals()
         moved = [(os.POSIX_SPAWN_DUP2, output.to, 1)]
         self._command = started.spawn(command, environment, file_actions=moved, **_new_group())

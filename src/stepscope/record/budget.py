@@ -33,10 +33,8 @@ _WORD = (1 << 64) - 1
 
 
 def next_timed(step: int, interval: int) -> int:
-    """The first step from this one on that is measured if one in `interval`, a power of two, is.
-
-    The measured step of a block of 2 ** j steps is that of one of its halves, chosen by a hash of j and the block's
-    number.
+    """The first step from this one on that is measured if one in `interval`, a power of two, is: the measured step of a
+    block of 2 ** j steps is that of one of its halves, chosen by a hash of j and the block's number.
     """
     if interval == 1:
         return step
@@ -58,10 +56,7 @@ def _chosen(level: int, block: int) -> int:
 
 
 class Budget:
-    """The cost of one measured thing: the phases, or an event of a plan.
-
-    The first 32 turns are always measured, because a short run would otherwise have nothing.
-    """
+    """The cost of one measured thing: the phases, or an event of a plan. Its first 32 turns are always measured."""
 
     def __init__(self, *, share: float = OF_STEPS) -> None:
         self.share = share

@@ -11,11 +11,7 @@ from typing import Any
 
 
 class Clock:
-    """The host's monotonic clock in integer nanoseconds, and the base of device clocks.
-
-    Args:
-        stream: what `place` reports: -1 apart from the streams of a device.
-    """
+    """The host's monotonic clock (ns), and the base of device clocks; `place` reports `stream`."""
 
     kind = "host"
     """`host`, or the device's kind (`cuda`, `xpu`, ...)."""

@@ -40,14 +40,7 @@ _OCCURRENCE = re.compile(r"(?P<label>.*)#(?P<occurrence>\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A parsed label.
-
-    Args:
-        text: the label without its occurrence.
-        module: path of the module, empty for the complete model; None without one.
-        name: the operator, autograd node or collective.
-        occurrence: its number within an iteration, from 0; None for all.
-    """
+    """A parsed label; `module` is "" for the complete model, and `occurrence` None for all in an iteration."""
 
     text: str
     kind: Kind

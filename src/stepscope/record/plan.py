@@ -208,12 +208,7 @@ def plan_from(mapping: Mapping[str, object], *, source: str = "plan", text: str 
 
 
 def _text_of(path: Path) -> str:
-    """Reads a file; a job must not wait for a pipe, and a device may be endless.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: it is not a regular file, not text, or too long for a plan.
-    """
+    """Reads a file of text: OSError or ValueError for a pipe, a device, and what is too long for a plan."""
     if not path.is_file() and path.exists() and not path.is_dir():
         raise ValueError("it is no file")
     with path.open("rb") as file:
@@ -271,8 +266,6 @@ def generate_schedule(plan: Mapping[str, object], directory: str | Path) -> Path
 
     Args:
         plan: layers with `forward_events` and `backward_events`, and options, as in `plan_from`.
-        directory: the folder; created if absent. `inline.start(directory / "prof.schedule")` and `stepscope record
-            --inline` read the file.
 
     Raises:
         PlanError: it is not a valid plan.

@@ -73,11 +73,7 @@ class Recording(ABC):
 
     @abstractmethod
     def start(self, *, lead_in: bool = False) -> None:
-        """Starts the recording, once, before any other call.
-
-        Args:
-            lead_in: whether what runs until the first iteration is the job's start-up; otherwise that starts now.
-        """
+        """Starts the recording; a `lead_in` is the job's start-up, otherwise the first iteration starts now."""
 
     @abstractmethod
     def stop(self) -> list[Path]:
@@ -101,12 +97,7 @@ class Recording(ABC):
         """Ends the iteration."""
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
-        """Drops a broken-off iteration: an exception, a break, the end of the loader.
-
-        Args:
-            iteration: only drop this one; None for the running one.
-            began: False if there was no batch, and so no iteration.
-        """
+        """Drops a broken-off iteration, the running one or only this one; without a batch it has not begun."""
 
     def exclude_current(self) -> None:
         """Excludes the running iteration: an epoch started in it, or a validation ran."""
@@ -169,11 +160,7 @@ class EveryStep(Recording):
 
     @abstractmethod
     def step(self, number: int | None = None) -> None:
-        """Ends a step and starts the next.
-
-        Args:
-            number: the next step's number, if it is not the following one. The same on all ranks.
-        """
+        """Ends a step and starts the next, with the following number unless one is given, the same on all ranks."""
 
     def iterate(self, loader: Iterable[T]) -> Iterator[T]:
         """Yields the batches of a loader, each a step, which includes the wait for the batch."""

@@ -24,13 +24,10 @@ Marked = tuple[int, Any, Any]
 
 @dataclass(slots=True)
 class Pending:
-    """The measurements of one clock in one iteration.
+    """The measurements of one clock in one iteration, and its mark at the iteration's start (`origin`).
 
-    Args:
-        origin: its mark at the iteration's start.
-        in_graph: those inside a captured graph, whose next replay records the marks again.
-        end: a mark after the replay, before which marks inside may still be those of the previous one.
-        stands_for: the number of iterations that it stands for.
+    Those `in_graph` are recorded again by the next replay; until the clock has reached `end`, a mark after the replay,
+    they may still be those of the previous one.
     """
 
     iteration: int
@@ -95,10 +92,7 @@ class Ring:
             self._give_up()
 
     def read(self) -> Iterator[tuple[int, Sample]]:
-        """Yields reached measurements with their keys, oldest first; stops at the first that is not reached.
-
-        Iterations are reached in order, so later ones are not queried.
-        """
+        """Yields reached measurements with their keys, oldest first, up to the first iteration that is not reached."""
         while self._queue and self._queue[0].done():
             pending = self._take()
             between_ns = pending.clock.between_ns

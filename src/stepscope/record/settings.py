@@ -27,11 +27,7 @@ def note_loader(batches: Any) -> None:
 
 
 def settings(model: Any = None, *, in_forward: bool = False) -> dict[str, Any]:
-    """Returns versions, flags and variables of this process by name, as far as available.
-
-    Args:
-        in_forward: whether the model's forward is running in this thread, which shows its autocast.
-    """
+    """Returns versions, flags and variables of this process by name; autocast is only known in the model's forward."""
     import torch
 
     values: dict[str, Any] = {"python": platform.python_version(), "torch": torch.__version__}

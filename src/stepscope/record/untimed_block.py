@@ -4,10 +4,7 @@ from __future__ import annotations
 
 
 class UntimedBlock:
-    """Counts steps, timed or not, and sums their time (`ns`), until `take`.
-
-    Untimed steps form a block, from `pause` to `resume`; outside of a block they are not counted.
-    """
+    """Counts steps and sums their time (`ns`) until `take`; untimed ones only in a block, from `pause` to `resume`."""
 
     __slots__ = ("_running", "_since_ns", "ns", "steps")
 

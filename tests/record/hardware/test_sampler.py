@@ -39,7 +39,7 @@ def test_a_long_run_has_looks_at_even_distances(monkeypatch: pytest.MonkeyPatch)
     hardware = HardwareSampler()
     for _ in range(12):
         hardware._look()
-    assert (len(hardware._rows), hardware._every) == (3, 4)
+    assert (len(hardware._rows), hardware._stride) == (3, 4)
 
 
 def test_a_job_without_a_device_has_none(monkeypatch: pytest.MonkeyPatch) -> None:

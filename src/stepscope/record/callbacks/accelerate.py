@@ -20,14 +20,10 @@ T = TypeVar("T")
 
 
 class StepScopeSteps:
-    """Records training steps of a loop; the other options are those of `Recordings`.
+    """Records training steps of a loop; `model` is the result of `accelerator.prepare`, the rest as in `Recordings`.
 
-    A step is an optimizer step: with gradient accumulation it ends where the accelerator synchronises
-    gradients, and has a range `micro_step` for each of its batches.
-
-    Args:
-        model: the result of `accelerator.prepare`; None to find the model in the first step.
-        start_step: number of the first optimizer step, for a run that was resumed.
+    A step is an optimizer step: with gradient accumulation it ends where the accelerator synchronises gradients, and
+    has a range `micro_step` for each of its batches.
     """
 
     def __init__(

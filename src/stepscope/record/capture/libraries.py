@@ -11,10 +11,7 @@ _MAPS = Path("/proc/self/maps")
 
 
 def load(stem: str, names: Iterable[str]) -> ctypes.CDLL:
-    """Loads a library; one whose file name starts with `stem` and that the process has loaded comes first.
-
-    Args:
-        names: files to try, as names or paths for the system's loader, the best first.
+    """Loads a library: one that the process has loaded whose file name starts with `stem`, else the first of `names`.
 
     Raises:
         OSError: none can be loaded.

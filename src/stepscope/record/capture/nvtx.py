@@ -37,11 +37,7 @@ class Nvtx(NamedTuple):
 
 @cache
 def nvtx() -> Nvtx:
-    """Loads NVTX's own library, or uses the functions in torch.
-
-    Raises:
-        OSError: there is neither.
-    """
+    """Loads NVTX's own library, or uses the functions in torch; OSError if there is neither."""
     for library in _LIBRARIES:
         with contextlib.suppress(OSError):
             return _of_library(load(library, (*_installed(library), f"{library}.so.1")))

@@ -35,11 +35,7 @@ class OperatorRanges(ABC):
 
     @abstractmethod
     def install(self) -> None:
-        """Starts writing ranges.
-
-        Raises:
-            RuntimeError: this job does not allow it.
-        """
+        """Starts writing ranges; RuntimeError if this job does not allow it."""
 
     @abstractmethod
     def remove(self) -> bool:

@@ -33,15 +33,7 @@ from stepscope.record.trouble import Guard, warn_once
 
 
 class StepRanges:
-    """Writes the ranges until `end`. It is the watch of the targets that know the phases.
-
-    Args:
-        found: the model, and the modules that the job calls itself: models and losses.
-        types: texts of operators with their types, for ranges without types.
-
-    Raises:
-        OSError: NVTX is not available.
-    """
+    """Writes the ranges until `end`; the watch of the targets that know the phases. OSError without NVTX."""
 
     resting = False
 

@@ -58,11 +58,7 @@ def device_of(device: Any) -> Device | None:
 
 
 class DeviceReader(ABC):
-    """Reads one device with its vendor's initialised library.
-
-    Raises:
-        LookupError: the library does not know the device.
-    """
+    """Reads one device with its vendor's initialised library; LookupError if that does not know the device."""
 
     tool: str
 

@@ -22,11 +22,7 @@ _MAX_WAITS = 64  # iterations to wait for a device that has not reached the last
 
 
 class AutomaticPlan:
-    """Watches iterations until `weights` are known.
-
-    Args:
-        shared: makes it the plan of all ranks; None without other ranks.
-    """
+    """Watches iterations until `weights` are known; `shared` makes them the plan of all ranks."""
 
     def __init__(
         self,

@@ -149,14 +149,8 @@ class NotMeasured:
 class Measured:
     """What a recorder has measured until now; later measurements do not change it.
 
-    Args:
-        model_changes: iterations from which on another model was measured.
-        iterations: iterations that count for the overhead.
-        bookkeeping_ns: host time between iterations, summed.
-        in_graph: whether something was measured inside a captured graph.
-        armed_every: the most expensive event was measured in one of this many iterations.
-        observed: whether it is known what the job runs.
-        done: whether measuring has ended.
+    `iterations` count for the overhead, `armed_every` is that of the most expensive event, and `model_changes` are the
+    iterations from which on another model was measured.
     """
 
     plan: Plan

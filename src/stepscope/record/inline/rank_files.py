@@ -22,11 +22,7 @@ _PATIENCE_SECONDS = 30.0
 
 
 class RankFiles:
-    """Writes the measurements of one process.
-
-    Args:
-        phases: whether the phases are written, too: they then state how the job ended, and cover all steps.
-    """
+    """Writes the measurements of one process; `phases` then state how the job ended, and cover all steps."""
 
     def __init__(self, out: Path, guard: Guard, *, phases: bool = False) -> None:
         self.out = out

@@ -51,14 +51,7 @@ _Arming = tuple[ArmedWatch, list[Target], bool]
 
 
 class Recorder:
-    """Runs a plan's schedule over a job's iterations.
-
-    Args:
-        model: the outermost module; may be set later, during the warm-up.
-        optimizers: those whose `zero_grad` counts.
-        copies: observes host-to-device copies, if there is a device.
-        shared: makes all ranks measure by one plan where each makes its own.
-    """
+    """Runs a plan's schedule over a job's iterations. The model may be set later, during the warm-up."""
 
     def __init__(
         self,
@@ -258,10 +251,7 @@ class Recorder:
             watch.give_back()
 
     def left_out(self, number: int) -> int:
-        """How many of the job's iterations, from this one on, are neither armed nor just before an armed one.
-
-        The iteration after an armed one finds our data in the caches, so it cannot be compared with.
-        """
+        """How many iterations, from this one on, are neither armed nor just before an armed one, its comparison."""
         if self.schedule.turn.role != "unarmed":
             return 0
         following = number + _APART
@@ -287,10 +277,7 @@ class Recorder:
         self._let_go()
 
     def drain(self) -> None:
-        """Reads what is in flight; waits for a device at most some seconds.
-
-        Only after the job: asking a device from a second thread would spoil a graph that the job is capturing.
-        """
+        """Reads what is in flight, after the job: asking from a second thread would spoil a graph's capture."""
         self._wait_for_ring(_DRAIN_SECONDS, poll_seconds=0.01)
         self._ring.drop()
         for key, lost in self._ring.lost.items():
@@ -298,10 +285,8 @@ class Recorder:
         self._ring.lost.clear()
 
     def recapture(self) -> bool:
-        """Whether a CUDA graph must be captured now, because its marks have changed.
-
-        Ask once per iteration, before the replay. True in the watched iterations, in the first of each event, and once
-        more at the end, for a graph without marks.
+        """Whether a CUDA graph must be captured now, because its marks have changed: in the watched iterations, in the
+        first of each event, and once more at the end. Ask once per iteration, before the replay.
         """
         self._recaptures = True
         turn = self.schedule.turn

@@ -37,14 +37,7 @@ half as often as it should. With 4, one iteration in five is discarded, and inte
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The purpose of an iteration.
-
-    Args:
-        role: `warmup` and `unarmed` run undisturbed, `survey` finds out what can be measured, `observe` watches planned
-            events, `armed` measures.
-        event: the armed event; None for all (one-shot mode), and if nothing is armed.
-        counted: whether the measurement is kept.
-    """
+    """The purpose of an iteration; `event` is None for all, and `counted` is whether the measurement is recorded."""
 
     role: Role
     event: int | None = None
@@ -156,12 +149,7 @@ class Schedule:
         self.turn = _DONE
 
     def advance(self, *, measured: bool, following: int = 0) -> Turn:
-        """Leaves the current iteration and returns the next one's turn.
-
-        Args:
-            measured: whether an armed iteration ran what it should measure; otherwise ignored.
-            following: the next iteration's number in the job, which decides whether it may be armed.
-        """
+        """Leaves the current iteration, which `measured` what it should; returns the turn of number `following`."""
         role = self.turn.role
         if role == "warmup":
             self._warmup_left -= 1

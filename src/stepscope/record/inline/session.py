@@ -41,13 +41,9 @@ caches costs microseconds even if it only returns."""
 
 
 class Session(Recording):
-    """Inline recording of one process.
+    """Inline recording of one process; a missing plan means phases only, a missing model or optimizer is found.
 
-    Args:
-        plan: the events to measure one at a time; None for phases only.
-        model, optimizer: None to find them in the first iterations.
-        roots: the modules whose calls are the forward, if the model itself is not called.
-        phases: whether every step's phases are measured.
+    `roots` are the modules whose calls are the forward, if the model itself is not called.
     """
 
     def __init__(

@@ -49,12 +49,7 @@ class SharedPlan:
             self._forget()
 
     def settled(self, local: Weights, all_labels: Container[str]) -> Weights | None:
-        """The plan to measure by; None while still looking.
-
-        Args:
-            local: what the rank would measure by itself.
-            all_labels: all labels that it runs.
-        """
+        """The plan to measure by, given the rank's `local` one and all its labels; None while still looking."""
         if self._files.process().world_size == 1:
             return local
         if self._files.process().rank == 0:

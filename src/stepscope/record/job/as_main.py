@@ -49,11 +49,7 @@ class MainProgram:
         _run(_code(absolute), absolute, SourceFileLoader("__main__", absolute), None)
 
     def run_module(self, name: str, arguments: Sequence[str]) -> None:
-        """Runs a module, or a package's `__main__`; its exceptions pass through.
-
-        Raises:
-            SystemExit: the module does not exist; the message is Python's.
-        """
+        """Runs a module, or a package's `__main__`; its exceptions pass through, and Python's without one."""
         sys.argv = ["-m", *arguments]
         try:
             _replace_first_path(str(Path.cwd()))

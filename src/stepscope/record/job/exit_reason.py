@@ -33,11 +33,7 @@ def handled_exception() -> int:
 
 
 def closing_reason(survived: int = _NO_EXCEPTION) -> ExitReason:
-    """Why the recording of this thread is closed now.
-
-    Args:
-        survived: an exception that the last step started with (`handled_exception`), and so not the reason.
-    """
+    """Why the recording of this thread is closed now: not by `survived`, with which the last step started."""
     reason = exit_reason()
     if reason is not None:
         return reason
@@ -59,11 +55,7 @@ def _without_zero(reason: ExitReason) -> ExitReason:
 
 
 def _uncaught() -> BaseException | None:
-    """The exception that ended the program: Python has printed it and runs exit handlers.
-
-    Python also prints exceptions that end nothing: an interactive session continues, and so does a program whose
-    callback raised within C.
-    """
+    """The exception that ended the program: Python has printed it, and not in a session or from a callback of C."""
     error: Any = getattr(sys, "last_value", None)
     place = getattr(error, "__traceback__", None)
     if place is None or hasattr(sys, "ps1"):

@@ -61,11 +61,7 @@ class _Step:
 
 
 class LoopFinder:
-    """Drives a recording by the iterations of the process, while the recording has no `driver`.
-
-    Args:
-        steps: whether to observe optimizers' steps; otherwise only batches.
-    """
+    """Drives a recording, while that has no `driver`, by optimizers' steps, or only by batches."""
 
     def __init__(self, recording: Recording, *, steps: bool = True) -> None:
         self._steps = steps

@@ -98,10 +98,7 @@ def _has_parameters(root: Any) -> bool:
 
 
 def _compiles_anew_for_hooks() -> bool:
-    """Whether hooks on all modules would make torch compile again.
-
-    torch before 2.8 treats them as a change of the model. In 2.1 code compiled with fullgraph=True then fails.
-    """
+    """Whether hooks on all modules would make torch compile again, as before 2.8; in 2.1 fullgraph=True then fails."""
     import torch
 
     if not has_compiled():
@@ -117,11 +114,7 @@ def _is_graph(module: Any) -> bool:
 
 
 def _trained(optimizers: list[Any], *, compiled_only: bool) -> list[Any]:
-    """Finds the outermost modules that these optimizers train, without observing calls.
-
-    Args:
-        compiled_only: only modules that `module.compile()` compiled completely: their calls run no hooks of ours.
-    """
+    """Finds the outermost modules that these optimizers train, or only compiled ones, whose calls run no hooks."""
     from torch.nn import Module
 
     trained = {
@@ -149,13 +142,7 @@ _LESS_OFTEN = 4
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
-    """What is known when an iteration starts. Do not store it, because the job may free the model.
-
-    Args:
-        model: the outermost module; None if no module was called.
-        roots: the modules whose calls are the forward; None if only optimizers were searched.
-        takes_over: whether it replaces another model.
-    """
+    """What is known when an iteration starts; `roots` are the modules whose calls are the forward. Do not store it."""
 
     model: Any
     roots: list[Any] | None
@@ -168,9 +155,6 @@ class TrainedModel:
 
     The first iteration runs undisturbed, because code compiled in it must not see our hooks. What was not given is
     found in the second.
-
-    Args:
-        roots: the modules whose calls are the forward, if the model itself is not called.
     """
 
     def __init__(self, guard: Guard, model: Any, roots: Sequence[Any] | None, *, optimizers: bool) -> None:
@@ -276,10 +260,7 @@ class MissingForward:
 
 
 class ModelSearch:
-    """The model whose modules a trace names: given, or found in one step before recording.
-
-    `roots` are the modules that the job itself calls, models and losses.
-    """
+    """The model whose modules a trace names, given or found in one step, and the `roots` that the job itself calls."""
 
     def __init__(self, model: Any, guard: Guard) -> None:
         self.model = model
@@ -293,10 +274,7 @@ class ModelSearch:
             put_hooks_in()
 
     def start_step(self, index: int, *, first_recorded: int) -> None:
-        """Starts a step: searches in it if it is the second and not recorded yet, or takes the result.
-
-        Code is compiled in the first step, and would be compiled again without our hooks.
-        """
+        """Starts a step: searches in the second, after compilation, unless that is recorded, or takes the result."""
         if self.model is None and not self._has_searched and index >= min(1, first_recorded - 1):
             self._has_searched = True
             self._discovery = Discovery()

@@ -47,11 +47,10 @@ from stepscope.record.trouble import Guard, warn_once
 
 
 class OnDemand(EveryStep):
-    """Watches a directory, and records the steps that are requested there.
-
-    Never raises into the job. A request from before the job started is ignored, because it was meant for another job.
+    """Watches a directory, and records the steps that are requested there; a request from before its start is ignored.
 
     Args:
+        out: directory of the traces; None for the watched one.
         name: name of the traces, followed by the first step's number; by default the script's.
         on_signal: whether SIGUSR2, sent to any rank, requests the default number of steps on all ranks, unless the job
             handles that signal itself.

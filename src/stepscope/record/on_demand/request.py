@@ -38,15 +38,9 @@ _MAX_RANKS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to a job.
+    """A request to a job; ValueError for an invalid field.
 
-    Args:
-        at_step: the first recorded step; None until the ranks have answered.
-        ranks: the ranks that record, as in `base.chosen_ranks`; None for all.
-        memory, stack: whether allocations and call stacks are recorded.
-
-    Raises:
-        ValueError: a field has an invalid value.
+    `at_step` is the first recorded step, None until the ranks have answered; `ranks` as in `base.chosen_ranks`.
     """
 
     id: str
@@ -71,16 +65,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A rank's answer to a request.
+    """A rank's answer to a request; ValueError for an invalid field.
 
-    Args:
-        step: its step when it wrote this.
-        step_seconds: the median duration of its recent steps.
-        state: `here`, `armed`, `recording`, or one of `FINAL`.
-        why: the reason, in words, if the result is not what was requested.
-
-    Raises:
-        ValueError: a field has an invalid value.
+    `step_seconds` is the median of its recent steps, `state` is `here`, `armed`, `recording` or one of `FINAL`, and
+    `why` the reason if the result is not what was requested.
     """
 
     id: str
@@ -111,11 +99,7 @@ class Answer:
 
 
 def new_request(**options: Any) -> Request:
-    """Makes a request with a new id from the fields of `Request`.
-
-    Raises:
-        ValueError: a field has an invalid value.
-    """
+    """Makes a request with a new id; ValueError for an invalid field."""
     return Request(uuid.uuid4().hex, **options)
 
 

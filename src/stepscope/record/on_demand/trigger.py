@@ -92,11 +92,7 @@ def agree(directory: Path, request: Request, *, lead_seconds: float = 3.0, timeo
 
 
 def wait_until_done(directory: Path, request: Request, *, timeout_seconds: float) -> list[Answer]:
-    """Returns the ranks' final answers to an order, as far as they arrive; a process that is gone has ended.
-
-    Raises:
-        StepScopeError: another request replaced this one before it was recorded.
-    """
+    """Returns the ranks' final answers to an order, as far as they arrive; StepScopeError if it was replaced."""
     deadline = time.monotonic() + timeout_seconds
     while True:
         answers = [_if_alive(answer) for answer in read_answers(directory, request).values()]

@@ -30,11 +30,7 @@ class PhaseListeners:
         self._others: list[Target] = []
 
     def install(self, model: Any, roots: list[Any]) -> None:
-        """Starts observing on the device of a model.
-
-        Args:
-            roots: the modules whose calls are the forward. Another call replaces them and changes nothing else.
-        """
+        """Starts observing on the device of a model; `roots`, whose calls are the forward, replace earlier ones."""
         self.resume()
         if not self._installed:
             self._installed = True

@@ -314,11 +314,7 @@ class Phases:
         return True, PHASES[number]
 
     def measured(self, phase: str) -> bool:
-        """Whether a phase's time is known.
-
-        A forward, backward or optimizer that was never observed ran without hooks: in compiled code or a captured
-        graph. Its time is then in the residual.
-        """
+        """Whether a phase's time is known; in compiled code and captured graphs it is in the residual."""
         if phase not in self.installed:
             return False
         return phase in ("input_wait", "host_to_device") or self.occurrences(phase) > 0

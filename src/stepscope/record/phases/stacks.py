@@ -65,10 +65,9 @@ class StackSampler:
             self._running.release()
 
     def document(self) -> dict[str, Any] | None:
-        """The samples in the form of the phases file; None without samples.
-
-        `functions` are [name, file, line]; a row of `stacks` is [phase or null, samples, indices of functions, the
-        innermost first]. A sample stands for `interval_ns`.
+        """The samples in the form of the phases file; None without samples. `functions` are [name, file, line]; a row
+        of `stacks` is [phase or null, samples, indices of functions, the innermost first]. A sample stands for
+        `interval_ns`.
         """
         counts = self._counts.copy()
         if not counts:

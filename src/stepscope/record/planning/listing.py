@@ -97,11 +97,11 @@ def modules_of(labels: Iterable[Listed]) -> list[str]:
 def heaviest(labels: Sequence[Listed], top: int) -> list[Listed]:
     """Keeps only the `top` modules with the largest self time.
 
-    A module's self time excludes the modules inside it, and includes forward and backward. The model itself, and what is
-    not a module, is kept.
+    A module's self time excludes the modules inside it, and includes forward and backward. The model itself, and what
+    is not a module, is kept.
 
     >>> parts = [Listed("a.forward", self_ns=1), Listed("a.b.forward", self_ns=8), Listed("optimizer.step")]
-    >>> [one.label for one in heaviest(parts, 1)]
+    >>> [part.label for part in heaviest(parts, 1)]
     ['a.b.forward', 'optimizer.step']
     """
     self_ns: dict[str, int] = {}
@@ -232,11 +232,8 @@ _COMMENTS_AT = 48
 def measurable(
     step: Callable[[], object], model: Any, optimizers: Sequence[Any] = (), *, operators: bool = False
 ) -> list[Listed]:
-    """Runs one training step and returns what a plan could name, in the order it runs, with rough times.
-
-    Args:
-        optimizers: those whose `zero_grad` counts.
-        operators: whether to run a second step for the operators inside every module.
+    """Runs one training step and returns what a plan could name, in the order it runs, with rough times; a second step
+    finds the operators inside every module, if they are asked for.
     """
     guard = Guard("the survey")
     surveyor = Surveyor(model, optimizers, guard)

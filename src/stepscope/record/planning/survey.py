@@ -33,10 +33,8 @@ class Enough(SystemExit):
 
 
 class Survey(Recording):
-    """Watches iterations of a job and then ends it.
-
-    The first iteration runs undisturbed; in the second the model and optimizers are found. Then iterations are watched,
-    and some between them are timed undisturbed.
+    """Watches iterations of a job and then ends it: the first runs undisturbed, in the second the model and optimizers
+    are found, and between watched ones some are timed undisturbed.
 
     Args:
         finished: called once when something has been found, before the script is ended.

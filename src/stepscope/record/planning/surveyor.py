@@ -117,11 +117,7 @@ class Round:
 
 
 class Surveyor:
-    """Watches iterations of one job.
-
-    Args:
-        copies: an installed observer of host-to-device copies; None to install one if there is a device.
-    """
+    """Watches iterations of one job; makes its own observer of copies on a device, unless one is given."""
 
     def __init__(self, model: Any, optimizers: Iterable[Any], guard: Guard, copies: Copies | None = None) -> None:
         self.rounds: list[Round] = []

@@ -63,12 +63,7 @@ def unwrapped(module: Any) -> Any:
 
 
 class Finder:
-    """Makes targets for one job.
-
-    Args:
-        optimizers: those whose `zero_grad` counts.
-        copies: observes host-to-device copies, if there is a device.
-    """
+    """Makes targets for one job, with `zero_grad` of these optimizers, and copies if there is a device."""
 
     def __init__(self, model: Any, optimizers: Iterable[Any], copies: Copies | None) -> None:
         self.modules: dict[str, FoundModule] = {} if model is None else module_paths(model)

@@ -20,12 +20,8 @@ _MAX_NODES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """The nodes between a module's outputs and inputs.
-
-    Args:
-        all: every node, without the accumulation into `.grad`, which belongs to the parameters.
-        first: the nodes of the outputs, one of which runs first in backward.
-        last: nodes that lead to none of the others, one of which runs last.
+    """The nodes between a module's outputs and inputs: all but accumulation into `.grad`, those of the outputs, and
+    those that lead to none of the others. Of the latter two, any may run first or last in backward.
     """
 
     all: list[Any]
@@ -34,11 +30,8 @@ class Nodes:
 
 
 def nodes_between(input_nodes: list[Any], outputs: list[Any], since: int = 0) -> Nodes:
-    """Finds the nodes of a module's forward from those of its inputs to its output tensors.
-
-    Args:
-        since: autograd's number of its first node. Older nodes belong to tensors that it uses without getting them as
-            inputs.
+    """Finds the nodes of a module's forward from those of its inputs to its outputs; ones older than `since`, a number
+    of autograd's, belong to tensors that it uses without getting them as inputs.
     """
     border = {node for node in input_nodes if node is not None}
 

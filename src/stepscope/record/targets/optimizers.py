@@ -159,11 +159,7 @@ def _knows_an_optimizer(module: Any) -> bool:
 
 @functools.cache
 def _may_go_deaf() -> bool:
-    """Whether this torch's compiler could remove hooks from optimizers.
-
-    Determined from its source, because importing the compiler would take seconds, and waiting for the job's import
-    would cost every armed iteration.
-    """
+    """Whether this torch's compiler could remove hooks from optimizers, by its source: importing it takes seconds."""
     import torch
 
     source = Path(torch.__file__).parent.joinpath(*_COMPILER.split(".")[1:]).with_suffix(".py")

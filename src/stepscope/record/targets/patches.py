@@ -101,11 +101,7 @@ class Calls(Target):
     """The calls of functions of modules, and of methods of objects, all under one label.
 
     A method is replaced in its class until `close`, because an attribute of the object would be copied and saved with
-    it.
-
-    Args:
-        places: (owner, attribute) pairs; all of them count. Owners are not kept alive.
-        finished: whether a call that returned this value has ended (an asynchronous one has not).
+    it. `finished` decides whether a call that returned a value has ended; an asynchronous one has not.
     """
 
     def __init__(

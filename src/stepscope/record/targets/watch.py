@@ -51,10 +51,8 @@ class Observed:
 class ObservingWatch:
     """Learns which planned events an iteration runs, in what order, on which device and stream.
 
-    Args:
-        plan: the plan whose events are kept. Other labels are only counted, so that the nearest ones can be suggested
-            for a wrong label.
-        recaptures: whether the job asks when to capture its graph (see `Recorder.recapture`).
+    Other labels are counted, to suggest the nearest ones for a wrong label. `recaptures` is whether the job asks when
+    to capture its graph (see `Recorder.recapture`).
     """
 
     resting = False
@@ -112,14 +110,10 @@ class _Open:
 
 
 class ArmedWatch:
-    """Marks the start and end of armed events, in one iteration after the other.
+    """Marks the start and end of armed events, by (label, occurrence), in one iteration after the other.
 
-    Between `end` and the next `start` it marks nothing, and what an earlier iteration left open stays open.
-
-    Args:
-        keys: key and clock of the event by (label, occurrence).
-        recaptures: whether the job asks when to capture its graph. In a graph that it captures by itself, marks would
-            stay as long as it replays the graph.
+    Between `end` and the next `start` it marks nothing. In a graph that the job captures without asking, marks would
+    stay as long as it replays the graph.
     """
 
     def __init__(

@@ -63,11 +63,9 @@ def write_trace(
     """Exports a trace to temporary space, compresses it into its directory and renames it.
 
     Args:
-        export: writes the trace's JSON to a path.
         max_bytes: text larger than this is not written, with a warning.
-        unfinished_step: a step that started and did not end; its range gets the name `AFTER_LAST_STEP`.
-        since_epoch_s: a file of this name that another process has made since then is not replaced; the trace then has
-            the process's number in its name.
+        unfinished_step: a step that did not end; its range gets the name `AFTER_LAST_STEP`.
+        since_epoch_s: a file that another process has made since then stays; the trace then has its process's number.
 
     Raises:
         OSError: torch could not write the text.

@@ -26,14 +26,7 @@ MAX_SECONDS = 60.0
 
 
 class GraphCaptures:
-    """Records each capture that starts while nothing else is recorded.
-
-    Args:
-        busy: whether a trace warms up or records.
-        model: the outermost module if it is known, else None.
-        about: metadata of the files.
-        write: gets torch's profiler of a capture, and the capture's number.
-    """
+    """Records each capture that starts while nothing else is recorded; `write` gets torch's profiler and a number."""
 
     def __init__(
         self,

@@ -69,10 +69,7 @@ class InFlight:
         return bool(self._works)
 
     def settle(self) -> bool:
-        """Waits briefly for what ends without the job's help; True when all has ended.
-
-        At most a second; 10 ms if nothing runs, and no time at all without gloo.
-        """
+        """Waits, at most a second and only with gloo, for what ends without the job's help; True when all has ended."""
         if not _uses_gloo():
             return True
         states = gloo_threads()
@@ -105,10 +102,7 @@ class InFlight:
 
 
 def gloo_threads() -> list[str]:
-    """The states of gloo's threads in this process, from Linux's /proc: `"R"` is running or runnable.
-
-    Empty if gloo has none, if torch does not name them (before 2.6), and on other systems.
-    """
+    """The states of gloo's threads in Linux's /proc, `"R"` is running; torch before 2.6 does not name them."""
     states = []
     try:
         tasks = list(_TASKS.iterdir())
@@ -148,10 +142,7 @@ def _runs(work: Any) -> bool:
 
 
 def _on_the_cpu(arguments: tuple[Any, ...]) -> bool:
-    """Whether the first tensor among a collective's arguments is on the CPU; True without a tensor.
-
-    Work on a GPU ends differently, and keeping a reference would keep GPU memory.
-    """
+    """Whether a collective's first tensor, if any, is on the CPU: a reference would keep GPU memory."""
     for argument in arguments:
         while isinstance(argument, list | tuple) and argument:
             argument = argument[0]

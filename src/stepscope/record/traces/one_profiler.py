@@ -48,11 +48,7 @@ class OneProfiler:
         self.release()
 
     def take(self) -> None:
-        """Claims the process's session for a recording of ours.
-
-        Raises:
-            RuntimeError: another profiler is recording, and starting ours would end it.
-        """
+        """Claims the process's session for a recording of ours; RuntimeError if another profiler is recording."""
         if self.theirs_runs:
             raise RuntimeError(JOB_PROFILER_RUNS)
         if self.waits:

@@ -25,11 +25,7 @@ from stepscope.record.trouble import Guard
 
 
 class Profiling:
-    """A session of torch's profiler with these options, which warms up from its creation.
-
-    Raises:
-        RuntimeError: another profiler is recording.
-    """
+    """A session of torch's profiler, which warms up from its creation; RuntimeError if another is recording."""
 
     def __init__(self, profiler_lock: OneProfiler, guard: Guard, options: Mapping[str, Any]) -> None:
         self.recording = False
@@ -64,11 +60,7 @@ class Profiling:
         return prepared
 
     def start(self, model: Any, about: Mapping[str, Any]) -> None:
-        """Starts recording, with ranges around the model's modules.
-
-        Args:
-            about: metadata of the file, besides the classes of the model's modules.
-        """
+        """Starts recording, with ranges around the model's modules and more metadata about the file."""
         self._grown_from = resident_bytes()
         with self._profiler_lock.ours():
             self._profiler.start_trace()
