@@ -37,8 +37,8 @@ def test_what_is_certain_of_how_much_longer_measured_steps_take_is_their_cost() 
     for slowdown_ns in (-5_000, 5_000, 40_000, 120_000):
         budget = Budget()
         for _ in range(32):
-            budget.spent(20_000, 1_000_000, longer_ns)
-        seen[longer_ns] = budget.interval
+            budget.spent(20_000, 1_000_000, slowdown_ns)
+        seen[slowdown_ns] = budget.interval
     # What was timed as our own was taken, whatever else is known.
     assert seen == {-5_000: 16, 5_000: 16, 40_000: 32, 120_000: 128}
 
@@ -109,9 +109,9 @@ def test_no_part_of_a_job_that_recurs_is_timed_more_often_than_another() -> None
 def test_a_scatter_of_the_steps_is_no_cost_of_measuring() -> None:
     scattered, certain = Budget(), Budget()
     for step in range(320):
-        longer_ns = (step % 11 - 5) * 20_000  # between -10 and 10 %
-        scattered.spent(0, 1_000_000, longer_ns)
-        certain.spent(0, 1_000_000, 100_000 + longer_ns)
+        slowdown_ns = (step % 11 - 5) * 20_000  # between -10 and 10 %
+        scattered.spent(0, 1_000_000, slowdown_ns)
+        certain.spent(0, 1_000_000, 100_000 + slowdown_ns)
     assert (scattered.interval, certain.interval) == (1, 64)
 
 

@@ -80,13 +80,13 @@ class Budget:
     def judged(self) -> bool:
         return self.cost_ns is not None
 
-    def spent(self, overhead_ns: int, step_ns: int, longer_ns: int = 0) -> None:
+    def spent(self, overhead_ns: int, step_ns: int, slowdown_ns: int = 0) -> None:
         """Records the cost of a measured step.
 
         Args:
-            longer_ns: how much longer it was than its neighbours. Only its certain part counts, because it scatters.
+            slowdown_ns: how much longer it was than its neighbours. Only its certain part counts, because it scatters.
         """
-        self._steps.append((overhead_ns, longer_ns, step_ns))
+        self._steps.append((overhead_ns, slowdown_ns, step_ns))
         cost_ns = _BESIDES * max(overhead_ns, self._certain_ns)
         enough = self._enough(cost_ns, step_ns)
         self._cheap = [*self._cheap, enough] if _TOO_SELDOM * enough <= self.interval else []

@@ -316,7 +316,7 @@ def as_plan(plan: Plan | Mapping[str, object] | str | Path) -> Plan:
     Raises:
         PlanError: it is not a valid plan.
 
-    >>> as_plan("auto").is_own
+    >>> as_plan("auto").is_automatic
     True
     """
     if isinstance(plan, Plan):

@@ -242,7 +242,7 @@ def phases_document(
         if not n
         else {
             "mean_ns": total_ns / n,
-            "largest_ns": history.largest[1],
+            "max_ns": history.largest[1],
             "statistics": _in_ns(describe_blocks(columns[1], weights, columns[WEIGHT_NS])),
         },
         "phases": by_phase,

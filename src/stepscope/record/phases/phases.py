@@ -33,8 +33,8 @@ COLUMNS = (
     "step",
     "time_ns",
     *(f"{phase}_ns" for phase in PHASES),
-    "stands_for",
-    "stands_for_ns",
+    "weight",
+    "weight_ns",
     "memory_bytes",
     "peak_bytes",
     "reserved_bytes",
@@ -43,7 +43,7 @@ COLUMNS = (
 not read in that step."""
 
 _RESIDUAL = PHASES.index("residual")
-_WEIGHT, WEIGHT_NS = COLUMNS.index("stands_for"), COLUMNS.index("stands_for_ns")
+_WEIGHT, WEIGHT_NS = COLUMNS.index("weight"), COLUMNS.index("weight_ns")
 _NUMBER = {event: PHASES.index(phase) for event, phase in PHASE_OF_EVENT.items()}
 _INPUT_WAIT = _NUMBER["input_wait"]
 _FORWARD = _NUMBER["forward"]
