@@ -5,7 +5,10 @@ import stepscope
 from stepscope.formats.damage import CLASSES, is_harmless, line
 
 SOURCES = Path(stepscope.__file__).parent
-_NOTED = re.compile(r'\bnote\(\s*"([a-z0-9_]+)"|_note\(\s*"([a-z0-9_]+)"|Refused\([^,]+, "([a-z0-9_]+)"')
+_NOTED = re.compile(
+    r'\bnote\(\s*"([a-z0-9_]+)"|_(?:note|repair)\(\s*"([a-z0-9_]+)"|UnreadableError\([^,]+, "([a-z0-9_]+)"'
+    r'|damage.append\(\("([a-z0-9_]+)"'
+)
 
 
 def test_every_class_that_is_noted_anywhere_has_a_line_for_people():

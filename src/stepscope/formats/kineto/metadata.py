@@ -13,7 +13,7 @@ from typing import Any
 from stepscope.base.errors import SourceError
 from stepscope.formats.communication import listed_numbers
 from stepscope.formats.container import strip_bom
-from stepscope.formats.kineto.loose import Loose, Refused, may_have_half_pair, not_measured, read_value, unescaped
+from stepscope.formats.kineto.repair import UnreadableError, ValueReader, unescaped
 from stepscope.formats.tables import Facts, Group
 from stepscope.formats.vocabulary import unknown_model
 
@@ -124,7 +124,7 @@ class _Keys:
         self.values: dict[str, Any] = {}
         self.damage: list[tuple[str, int]] = []
         self._lost = 0
-        self._decoder = json.JSONDecoder(parse_constant=not_measured)
+        self._decoder = json.JSONDecoder(parse_constant=_not_measured)
 
     def read(self, text: str, index: int, offset: int) -> None:
         """Reads `"key": value, ...` up to the object's end, or the key of the events."""
@@ -147,9 +147,10 @@ class _Keys:
                     return
                 index = _next_key(text, key.end() if key else index + 1)
                 continue
-            self._keep(_decoded(key.group(1)), read.value, offset + index)
-            self.damage += [(damage, offset + at) for damage, at in read.damage]
-            index = read.end
+            value, end, damage = read
+            self._keep(_decoded(key.group(1)), value, offset + index)
+            self.damage += [(kind, offset + at) for kind, at in damage]
+            index = end
 
     def _keep(self, key: str, value: Any, offset: int) -> None:
         if key in self.values:
@@ -162,25 +163,31 @@ class _Keys:
             damage = "interleaved" if '"ph"' in text[index:] else "extra_data"
             self.damage.append((damage, offset + index))
 
-    def _value(self, text: str, at: int) -> Loose | None:
-        """The value at `at`; None if it cannot be read without doubt."""
+    def _value(self, text: str, at: int) -> tuple[Any, int, list[tuple[str, int]]] | None:
+        """The value at `at`, where it ends and its damage; None if it cannot be read without doubt."""
+        reader = ValueReader(text, decimal=float)
+        damage: list[tuple[str, int]] = []
         try:
             value, end = self._decoder.raw_decode(text, at)
             raw = text[at:end]
             if not raw.isascii():
                 value = self._decoder.decode(raw.encode("latin-1").decode())
-            if may_have_half_pair(raw.encode("latin-1")):
+            if "\\ud" in raw.lower():  # perhaps half a character, which `json` accepts
                 raise ValueError(raw)
-            read = Loose(value, end)
         except (ValueError, RecursionError):
             try:
-                read = read_value(text, at)
-            except Refused:
+                value, end = reader.read(at)
+            except UnreadableError:
                 return None
-        if any(damage == "unescaped_quote" for damage, _ in read.damage):
+            damage = reader.damage
+        if any(kind == "unescaped_quote" for kind, _ in damage):
             return None
-        behind = _end_of(_BEHIND, text, read.end)
-        return read if behind >= len(text) or text[behind] in ',}"\x00' else None
+        behind = _end_of(_BEHIND, text, end)
+        return (value, end, damage) if behind >= len(text) or text[behind] in ',}"\x00' else None
+
+
+def _not_measured(_: str) -> None:
+    """What `NaN` and `Infinity` become."""
 
 
 def _decoded(raw: str) -> str:

@@ -33,7 +33,6 @@ from fsspec.spec import AbstractFileSystem
 
 from stepscope.base.cpu_quota import workers
 from stepscope.formats.kineto.conform import conform
-from stepscope.formats.kineto.mend import Mended, mend
 from stepscope.formats.kineto.plan import (
     EXACT_US,
     LONGEST_OBJECT_BYTES,
@@ -43,6 +42,7 @@ from stepscope.formats.kineto.plan import (
     has_long_decimals,
     in_ns,
 )
+from stepscope.formats.kineto.repair import Repairer, RepairReport
 from stepscope.formats.kineto.rows import EventRows, Taken, take
 from stepscope.formats.kineto.slices import Slice, split_at_event
 from stepscope.formats.tables import ReadReport
@@ -249,7 +249,7 @@ class EventScanner:
         """Whether the trace's own end was seen before the file's."""
         self.boundary: re.Pattern[bytes] = re.compile(rb'\}\s*,\s*(\{\s*")')
         # What reading one slice event by event finds.
-        self._pending = Mended()
+        self._pending = RepairReport()
         self._again = False
         self._tables: list[pa.Table] = []
 
@@ -355,7 +355,7 @@ class EventScanner:
         while self._again:
             # Other keys or types that a pass finds apply to the next pass.
             self._again, self.ended = False, False
-            self._pending, self._tables = Mended(), []
+            self._pending, self._tables = RepairReport(), []
             self._plan = self._declared.plan()
             self._read_piece(piece)
             table = pa.concat_tables(self._tables) if self._tables else None
@@ -390,7 +390,7 @@ class EventScanner:
                 self._read_piece(half)
             return
         self.mended_bytes += len(piece.text)
-        events = mend(piece.text, piece.offset, self._pending, last=piece.last)
+        events = Repairer(piece.text, piece.offset, self._pending, last=piece.last).events()
         while some := list(itertools.islice(events, INSERTED_EVENTS)):
             conformed = [conform(event, self._pending) for event in some]
             if self._declared.add(

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from stepscope.formats.damage import CLASSES
-from stepscope.formats.kineto.mend import RAW_NAME, Mended, NumberText
-from stepscope.formats.kineto.mend import mend as events_of
+from stepscope.formats.kineto.repair import RAW_NAME, NumberText, Repairer, RepairReport
 
 A = b'{"ph": "X", "name": "a", "ts": 1, "dur": 2}'
 B = b'{"ph": "X", "name": "b", "ts": 3, "dur": 4, "args": {"stream": 7}}'
@@ -19,59 +18,59 @@ C = b'{"ph": "X", "name": "c", "ts": 5, "dur": 6}'
 
 
 @dataclass
-class Read(Mended):
+class Read(RepairReport):
     events: list[dict] = field(default_factory=list)
 
 
-def mend(chunk, offset, *, last):
+def repair(chunk, offset, *, last):
     read = Read()
-    read.events = list(events_of(chunk, offset, read, last=last))
+    read.events = list(Repairer(chunk, offset, read, last=last).events())
     return read
 
 
-def names(mended):
-    return [event["name"] for event in mended.events]
+def names(report):
+    return [event["name"] for event in report.events]
 
 
-def classes(mended):
-    return [damage for damage, count in mended.damage.items() for _ in range(count)]
+def classes(report):
+    return [damage for damage, count in report.damage.items() for _ in range(count)]
 
 
-def mend_middle(event):
+def repair_middle(event):
     """An event between two intact ones, which must stay."""
-    mended = mend(b",\n".join((A, event, C)), 0, last=False)
-    found = names(mended)
+    report = repair(b",\n".join((A, event, C)), 0, last=False)
+    found = names(report)
     assert found[0] == "a"
     assert found[-1] == "c"
-    return mended
+    return report
 
 
 def repaired(event, damage):
-    mended = mend_middle(event)
-    assert (mended.repaired, mended.dropped) == (1, 0)
-    assert set(classes(mended)) == {damage}
-    return mended.events[1]
+    report = repair_middle(event)
+    assert (report.repaired, report.dropped) == (1, 0)
+    assert set(classes(report)) == {damage}
+    return report.events[1]
 
 
 def dropped(event, damage):
-    mended = mend_middle(event)
-    assert names(mended) == ["a", "c"]
-    assert (mended.repaired, mended.dropped) == (0, 1)
-    assert classes(mended) == [damage]
+    report = repair_middle(event)
+    assert names(report) == ["a", "c"]
+    assert (report.repaired, report.dropped) == (0, 1)
+    assert classes(report) == [damage]
 
 
 # -- what is intact --------------------------------------------------------------------------------
 
 
 def test_intact_events_come_out_as_json_reads_them():
-    mended = mend(b", " + A + b",\n" + B + b" ,", 50, last=False)
-    assert mended.events == [json.loads(A), json.loads(B)]
-    assert (mended.repaired, mended.dropped, mended.damage, mended.truncated) == (0, 0, {}, False)
+    report = repair(b", " + A + b",\n" + B + b" ,", 50, last=False)
+    assert report.events == [json.loads(A), json.loads(B)]
+    assert (report.repaired, report.dropped, report.damage, report.truncated) == (0, 0, {}, False)
 
 
 def test_digits_of_long_times_survive():
-    mended = mend(b'{"ph": "X", "ts": 1778655624745710.848, "dur": 1e-3, "id": 123456789012345678901}', 0, last=False)
-    event = mended.events[0]
+    report = repair(b'{"ph": "X", "ts": 1778655624745710.848, "dur": 1e-3, "id": 123456789012345678901}', 0, last=False)
+    event = report.events[0]
     assert event["ts"] == "1778655624745710.848"
     assert isinstance(event["ts"], NumberText)
     assert event["dur"] == "1e-3"
@@ -79,16 +78,16 @@ def test_digits_of_long_times_survive():
 
 
 def test_text_beyond_ascii_is_no_damage():
-    mended = mend('{"ph": "X", "name": "größe ✓ \\u00e9 \\ud83d\\ude00"}'.encode(), 0, last=False)
-    assert names(mended) == ["größe ✓ é 😀"]
-    assert mended.damage == {}
+    report = repair('{"ph": "X", "name": "größe ✓ \\u00e9 \\ud83d\\ude00"}'.encode(), 0, last=False)
+    assert names(report) == ["größe ✓ é 😀"]
+    assert report.damage == {}
 
 
 def test_objects_inside_arguments_are_no_events():
     nested = b'{"ph": "X", "name": "n", "args": {"groups": [{"name": "x", "id": 1}, {"name": "y", "id": 2}]}}'
-    mended = mend_middle(nested)
-    assert names(mended) == ["a", "n", "c"]
-    assert mended.damage == {}
+    report = repair_middle(nested)
+    assert names(report) == ["a", "n", "c"]
+    assert report.damage == {}
 
 
 # -- what can be repaired --------------------------------------------------------------------------
@@ -147,9 +146,9 @@ def test_quotes_inside_a_list_cost_the_list_and_not_the_event():
 
 @pytest.mark.parametrize("word", [b"inf", b"-inf", b"Infinity", b"-Infinity", b"nan", b"NaN"])
 def test_numbers_that_were_not_measured_are_null(word):
-    mended = mend_middle(b'{"ph": "X", "name": "b", "bandwidth": %s, "ts": 3}' % word)
-    assert mended.events[1] == {"ph": "X", "name": "b", "bandwidth": None, "ts": 3}
-    assert (mended.repaired, mended.damage) == (0, {})
+    report = repair_middle(b'{"ph": "X", "name": "b", "bandwidth": %s, "ts": 3}' % word)
+    assert report.events[1] == {"ph": "X", "name": "b", "bandwidth": None, "ts": 3}
+    assert (report.repaired, report.damage) == (0, {})
 
 
 def test_word_for_a_number_that_is_not_available_is_null_and_noted():
@@ -158,9 +157,9 @@ def test_word_for_a_number_that_is_not_available_is_null_and_noted():
 
 
 def test_comma_behind_the_last_member_is_no_damage():
-    mended = mend_middle(b'{"ph": "X", "name": "b", "args": {"a": [1, 2,], }, }')
-    assert mended.events[1]["args"] == {"a": [1, 2]}
-    assert (mended.repaired, mended.damage) == (0, {})
+    report = repair_middle(b'{"ph": "X", "name": "b", "args": {"a": [1, 2,], }, }')
+    assert report.events[1]["args"] == {"a": [1, 2]}
+    assert (report.repaired, report.damage) == (0, {})
 
 
 def test_commas_with_nothing_between_them_are_let_pass():
@@ -178,9 +177,9 @@ def test_missing_comma_between_members_is_read():
 
 
 def test_missing_comma_between_events_costs_nothing():
-    mended = mend(A + b"\n" + B, 0, last=False)
-    assert names(mended) == ["a", "b"]
-    assert (mended.repaired, mended.dropped, classes(mended)) == (0, 0, ["missing_comma"])
+    report = repair(A + b"\n" + B, 0, last=False)
+    assert names(report) == ["a", "b"]
+    assert (report.repaired, report.dropped, classes(report)) == (0, 0, ["missing_comma"])
 
 
 def test_of_a_key_given_twice_the_last_value_stays_as_with_every_reader_of_json():
@@ -192,7 +191,7 @@ def test_of_a_key_given_twice_the_last_value_stays_as_with_every_reader_of_json(
 
 def test_key_given_twice_beside_other_damage_has_its_last_value_too():
     text = b'{"ph": "X", "name": "b", "ts": 4, "ts": 5, "args": {"a": 1, "a": 2}, tid": 0}'
-    event = mend_middle(text).events[1]
+    event = repair_middle(text).events[1]
     assert (event["ts"], event["args"]) == (5, {"a": 2})
 
 
@@ -238,96 +237,96 @@ def test_phase_that_is_no_text_is_no_event():
 
 
 def test_empty_event_is_neither_kept_nor_lost():
-    mended = mend_middle(b"{}")
-    assert (names(mended), mended.dropped, classes(mended)) == (["a", "c"], 0, ["empty_event"])
+    report = repair_middle(b"{}")
+    assert (names(report), report.dropped, classes(report)) == (["a", "c"], 0, ["empty_event"])
 
 
 @pytest.mark.parametrize("between", [b"", b" ", b", ", b",\n", b"\x00"])
 def test_many_empty_events_are_counted_as_each_would_be(between):
-    mended = mend(A + b", " + between.join([b"{}", b"{ }"] * 5000) + b", " + C, 0, last=False)
+    report = repair(A + b", " + between.join([b"{}", b"{ }"] * 5000) + b", " + C, 0, last=False)
     missing = {} if b"," in between else {"missing_comma": 9999}
-    assert names(mended) == ["a", "c"]
-    assert mended.damage == {"empty_event": 10_000, **missing}
+    assert names(report) == ["a", "c"]
+    assert report.damage == {"empty_event": 10_000, **missing}
 
 
 def test_events_come_one_by_one():
-    events = events_of(A + b", {}{} " + B, 0, mended := Mended(), last=False)
+    events = Repairer(A + b", {}{} " + B, 0, report := RepairReport(), last=False).events()
     assert next(events) == json.loads(A)
-    assert mended.damage == {}
+    assert report.damage == {}
     assert next(events) == json.loads(B)
-    assert mended.damage == {"empty_event": 2, "missing_comma": 2}
+    assert report.damage == {"empty_event": 2, "missing_comma": 2}
 
 
 @pytest.mark.parametrize("garbage", [b"\x00\x01\x02", b"17", b"null", b"}", b"]", b"}}", b"garbage", b'"text"', b"x{"])
 def test_garbage_between_events_costs_no_event(garbage):
-    mended = mend(A + b", " + garbage + b", " + C, 0, last=False)
-    assert names(mended) == ["a", "c"]
-    assert mended.damage
+    report = repair(A + b", " + garbage + b", " + C, 0, last=False)
+    assert names(report) == ["a", "c"]
+    assert report.damage
 
 
 def test_byte_in_place_of_a_comma_costs_no_event():
-    assert names(mend(A + b"x" + B + b"]" + C, 0, last=False)) == ["a", "b", "c"]
+    assert names(repair(A + b"x" + B + b"]" + C, 0, last=False)) == ["a", "b", "c"]
 
 
 # -- where the trace ends --------------------------------------------------------------------------
 
 
 def test_file_that_ends_inside_an_event_is_truncated():
-    mended = mend(A + b", " + B[:30], 1000, last=True)
-    assert names(mended) == ["a"]
-    assert (mended.truncated, mended.dropped) == (True, 1)
-    assert (mended.damage, mended.damage_offset) == ({"truncated": 1}, 1000 + len(A) + 2)
+    report = repair(A + b", " + B[:30], 1000, last=True)
+    assert names(report) == ["a"]
+    assert (report.truncated, report.dropped) == (True, 1)
+    assert (report.damage, report.damage_offset) == ({"truncated": 1}, 1000 + len(A) + 2)
 
 
 def test_damaged_event_at_the_end_is_no_truncation():
-    mended = mend(A + b', {"ph": "X", "name": "b", "ts": 3x}', 0, last=True)
-    assert (mended.truncated, mended.dropped, classes(mended)) == (False, 1, ["unreadable"])
+    report = repair(A + b', {"ph": "X", "name": "b", "ts": 3x}', 0, last=True)
+    assert (report.truncated, report.dropped, classes(report)) == (False, 1, ["unreadable"])
 
 
 def test_metadata_behind_the_events_is_not_read_as_events():
     tail = b'\n], "deviceProperties": [{"id": 0, "name": "GPU"}], "traceName": "t"\n}\n'
-    mended = mend(A + b", " + B + tail, 0, last=True)
-    assert names(mended) == ["a", "b"]
-    assert mended.end == len(A + b", " + B) + 2
-    assert (mended.dropped, mended.damage) == (0, {})
+    report = repair(A + b", " + B + tail, 0, last=True)
+    assert names(report) == ["a", "b"]
+    assert report.end == len(A + b", " + B) + 2
+    assert (report.dropped, report.damage) == (0, {})
 
 
 def test_metadata_is_found_behind_a_damaged_event():
-    mended = mend(A + b', {"ph": "X", "name": 3x}\n], "traceName": "t"}', 0, last=True)
-    assert names(mended) == ["a"]
-    assert mended.end is not None
-    assert not mended.truncated
+    report = repair(A + b', {"ph": "X", "name": 3x}\n], "traceName": "t"}', 0, last=True)
+    assert names(report) == ["a"]
+    assert report.end is not None
+    assert not report.truncated
 
 
 def test_brace_too_many_behind_the_end_is_noted():
-    mended = mend(A + b"]}}\n", 0, last=True)
-    assert (names(mended), classes(mended)) == (["a"], ["extra_data"])
+    report = repair(A + b"]}}\n", 0, last=True)
+    assert (names(report), classes(report)) == (["a"], ["extra_data"])
 
 
 def test_events_behind_the_end_are_another_recording_and_not_taken():
-    mended = mend(A + b"]}\n" + b'"dur": 3}, ' + B + b", " + C + b"]}", 0, last=True)
-    assert names(mended) == ["a"]
-    assert (mended.dropped, classes(mended)) == (2, ["interleaved"])
+    report = repair(A + b"]}\n" + b'"dur": 3}, ' + B + b", " + C + b"]}", 0, last=True)
+    assert names(report) == ["a"]
+    assert (report.dropped, classes(report)) == (2, ["interleaved"])
 
 
 def test_second_writer_in_the_middle_costs_the_torn_event_only():
     text = A + b', {"ph": "X", "name": "b", {"schemaVersion": 1, "traceEvents": [\n' + B + b", " + C
-    mended = mend(text, 0, last=False)
-    assert names(mended) == ["a", "b", "c"]
-    assert (mended.dropped, classes(mended)) == (1, ["interleaved"])
+    report = repair(text, 0, last=False)
+    assert names(report) == ["a", "b", "c"]
+    assert (report.dropped, classes(report)) == (1, ["interleaved"])
 
 
 def test_whole_trace_inside_a_trace_is_noted():
-    mended = mend(A + b', {"traceEvents": [' + B + b"]}, " + C, 0, last=False)
-    assert names(mended) == ["a", "b", "c"]
-    assert classes(mended) == ["interleaved"]
+    report = repair(A + b', {"traceEvents": [' + B + b"]}, " + C, 0, last=False)
+    assert names(report) == ["a", "b", "c"]
+    assert classes(report) == ["interleaved"]
 
 
 def test_offsets_are_bytes_of_the_file():
     text = '{"ph": "X", "name": "größe"}, '.encode() + b'{"ph": "X", "name": "\xff"}'
-    mended = mend(text, 5000, last=False)
-    assert mended.damage == {"invalid_utf8": 1}
-    assert mended.damage_offset == 5000 + text.index(b"\xff")
+    report = repair(text, 5000, last=False)
+    assert report.damage == {"invalid_utf8": 1}
+    assert report.damage_offset == 5000 + text.index(b"\xff")
 
 
 # -- hostile input ---------------------------------------------------------------------------------
@@ -356,7 +355,7 @@ def test_offsets_are_bytes_of_the_file():
 def test_time_is_linear_in_hostile_text(unit):
     def seconds(size):
         began = time.process_time()
-        mend(unit * (size // len(unit)), 0, last=True)
+        repair(unit * (size // len(unit)), 0, last=True)
         return time.process_time() - began
 
     # Quadratic time would make the long text a hundred times slower than the short one.
@@ -365,14 +364,14 @@ def test_time_is_linear_in_hostile_text(unit):
 
 def test_deep_nesting_is_damage_and_no_overflow():
     deep = b'{"ph": "X", "args": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    mended = mend(b", ".join((A, deep, C)), 0, last=False)
-    assert names(mended) == ["a", "c"]
-    assert mended.dropped == 1
+    report = repair(b", ".join((A, deep, C)), 0, last=False)
+    assert names(report) == ["a", "c"]
+    assert report.dropped == 1
 
 
 def test_number_of_a_million_digits_costs_its_event():
-    mended = mend(b", ".join((A, b'{"ph": "X", "ts": ' + b"9" * 1_000_000 + b"}", C)), 0, last=False)
-    assert (names(mended), mended.dropped) == (["a", "c"], 1)
+    report = repair(b", ".join((A, b'{"ph": "X", "ts": ' + b"9" * 1_000_000 + b"}", C)), 0, last=False)
+    assert (names(report), report.dropped) == (["a", "c"], 1)
 
 
 EVENTS = st.lists(
@@ -402,10 +401,10 @@ def test_events_before_the_first_flipped_byte_survive(events, ascii_only, last, 
         if end > min(flips):
             break
         before += 1
-    mended = mend(bytes(chunk), 0, last=last)
-    assert mended.events[:before] == events[:before]
-    assert set(mended.damage) <= set(CLASSES)
-    assert 0 <= (mended.damage_offset or 0) <= len(chunk)
+    report = repair(bytes(chunk), 0, last=last)
+    assert report.events[:before] == events[:before]
+    assert set(report.damage) <= set(CLASSES)
+    assert 0 <= (report.damage_offset or 0) <= len(chunk)
 
 
 @examples(60)
@@ -420,10 +419,10 @@ def test_events_before_the_first_flipped_byte_survive(events, ascii_only, last, 
     st.booleans(),
 )
 def test_no_text_makes_it_raise(pieces, last):
-    mended = mend(b"".join(pieces), 7, last=last)
-    assert 0 <= mended.repaired <= len(mended.events)
-    assert all(isinstance(event["ph"], str) for event in mended.events)
-    assert (mended.damage_offset is None) == (not mended.damage)
+    report = repair(b"".join(pieces), 7, last=last)
+    assert 0 <= report.repaired <= len(report.events)
+    assert all(isinstance(event["ph"], str) for event in report.events)
+    assert (report.damage_offset is None) == (not report.damage)
 
 
 @examples(40)
@@ -436,5 +435,5 @@ def test_cut_anywhere_keeps_every_whole_event(events, data):
     for text in texts:
         end += 2 + len(text)
         whole += end <= cut
-    mended = mend(chunk[:cut], 0, last=True)
-    assert mended.events == events[:whole]
+    report = repair(chunk[:cut], 0, last=True)
+    assert report.events == events[:whole]
