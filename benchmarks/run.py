@@ -137,7 +137,7 @@ def start(bench: Bench) -> Iterator[Row]:
     """What a command takes to answer: questions on a store of 12,000 events, asked first and again, all of them in turn."""
 
     def forget() -> None:
-        (bench.small_store / "kept.bin").unlink(missing_ok=True)
+        shutil.rmtree(bench.small_store / ".results", ignore_errors=True)
 
     def leave() -> None:
         pass
@@ -244,7 +244,7 @@ def page(bench: Bench) -> Iterator[Row]:
     yield Row(f"{what}, layout and first tile", tiles["both_processor_s"], first_s, peak)
     tile_s, processor_s = tiles["tile_p95_ms"] / 1e3, tiles["tile_p95_processor_ms"] / 1e3
     yield Row(f"{what}, a tile, 95th percentile", processor_s, tile_s, peak)
-    (made / "kept.bin").unlink(missing_ok=True)  # as after an import
+    shutil.rmtree(made / ".results", ignore_errors=True)  # as after an import
     told = bench.told("timeline_page.py", str(made))
     yield _seen(f"{what}, first picture; the server's memory", told, told["server_first_mb"])
     yield _seen(f"{what}, the same; the tab's memory, walking", told, told["renderer_most_mb"])

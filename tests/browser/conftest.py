@@ -158,7 +158,7 @@ class Answers:
         with self._one_at_a_time:  # a server asks in several threads
             if trace.store not in self._scopes:
                 self._scopes[trace.store] = trace.scope()
-                self._scopes[trace.store].hold(TABLES)
+                self._scopes[trace.store].preload(TABLES)
             return ask_within(of_one_recording(find(question)), self._scopes[trace.store], **asked)
 
     def close(self) -> None:

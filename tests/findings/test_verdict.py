@@ -38,15 +38,11 @@ class NoTables:
         return True
 
     @staticmethod
-    def kept(_key: object, make: Callable[[], Any], *_records: type) -> Any:
-        return make()
-
-    @staticmethod
     def numpy(query: str) -> dict[str, Any]:
         return {name: np.empty(0) for name in ("rank", "span", "start_ns", "end_ns")}
 
     @staticmethod
-    def once(_key: object, make: Callable[[], Any]) -> Any:
+    def cached(_key: object, make: Callable[[], Any]) -> Any:
         return make()
 
 

@@ -89,20 +89,19 @@ def test_what_questions_share_is_made_once_in_a_scope(make_scope):
     made = []
     scopes = [make_scope({}), make_scope({})]
     for scope in (*scopes, *scopes):
-        assert scope.once("a", lambda: made.append("a") or len(made)) in (1, 2)
-    assert scopes[0].once(("a", 1), lambda: 7) == 7
+        assert scope.cached("a", lambda: made.append("a") or len(made)) in (1, 2)
+    assert scopes[0].cached(("a", 1), lambda: 7) == 7
     assert made == ["a", "a"]
 
 
-def test_what_a_query_found_is_known_to_who_asks_much_but_not_beside_other_tables(make_scope):
+def test_a_query_is_run_once_but_for_temporary_tables_each_time(make_scope):
     scope = make_scope({"step": [{"step": 1, "start_ns": 0, "end_ns": 5}]})
     asked = "SELECT count(*) AS n FROM step"
-    assert scope.sql(asked) is not scope.sql(asked)
-    scope.hold()
     assert scope.sql(asked) is scope.sql(asked)
+    assert scope.rows(asked) is not scope.rows(asked)
     assert scope.sql(f"{asked} WHERE step = $1", [1]) is not scope.sql(f"{asked} WHERE step = $1", [2])
     for n in (1, 2):
-        with scope.beside("other", {"one": pa.table({"n": [n]})}):
+        with scope.with_temp_tables("other", {"one": pa.table({"n": [n]})}):
             assert scope.sql("SELECT n FROM other.one").column("n").to_pylist() == [n]
 
 
@@ -117,18 +116,14 @@ def test_a_rank_is_read_from_its_own_files_unless_all_are_in_memory(tmp_path):
             assert own.value("SELECT count(DISTINCT rank) FROM step") == 1
             with own.of_rank(1) as same:
                 assert same is own
-        sized = pa.table({"n": [1]})
-        assert scope.remembered("a", lambda: sized.slice(0)) is not scope.remembered("a", lambda: sized.slice(0))
-        scope.hold()
+        scope.preload()
         with scope.of_rank(1) as own:
             assert own is scope
-        assert scope.remembered("a", lambda: sized.slice(0)) is scope.remembered("a", lambda: sized.slice(0))
 
 
 def test_what_is_large_and_was_asked_for_least_lately_is_forgotten_first(make_scope, monkeypatch):
     scope = make_scope({"step": [{"step": 1, "start_ns": 0, "end_ns": 5}]})
-    monkeypatch.setattr("stepscope.query.scope._MOST_FOUND_BYTES", 100 * 8)
-    scope.hold()
+    monkeypatch.setattr("stepscope.query.memo.MAX_BYTES", 100 * 8)
     made = []
 
     def ask(name: str, numbers: int) -> None:
@@ -136,7 +131,7 @@ def test_what_is_large_and_was_asked_for_least_lately_is_forgotten_first(make_sc
             made.append(name)
             return pa.table({"n": pa.array([0] * numbers, pa.int64())})
 
-        scope.remembered(name, make)
+        scope.cached(name, make)
 
     for name, numbers in (("small", 1), ("a", 45), ("b", 45), ("a", 45), ("c", 45), ("larger", 101)):
         ask(name, numbers)
@@ -151,28 +146,28 @@ def test_a_table_of_too_many_rows_is_read_from_its_files_however_few_bytes_they_
     directory = import_source(tmp_path / "trace.json", tmp_path / "store")
     held = "SELECT count(*) FROM duckdb_tables() WHERE temporary AND table_name = 'host_event'"
     for rows, there in ((1, 0), (1000, 1)):
-        monkeypatch.setattr("stepscope.query.scope._HELD_ROWS", rows)
+        monkeypatch.setattr("stepscope.query.scope._PRELOAD_ROWS", rows)
         with Store.open(directory) as store, Scope(store) as scope:
-            scope.hold()
+            scope.preload()
             assert scope.value("SELECT count(*) FROM host_event") > 1
             assert scope.value(held) == there
 
 
-def test_tables_that_are_held_are_read_once_and_stay_narrowed(tmp_path, monkeypatch):
+def test_preloaded_tables_are_read_once_and_stay_narrowed(tmp_path, monkeypatch):
     (tmp_path / "trace.json").write_text(json.dumps(trace(steps=3)))
     directory = import_source(tmp_path / "trace.json", tmp_path / "store")
     query = "SELECT id, name, step, start_ns FROM host_event ORDER BY id"
     with Store.open(directory) as store, Scope(store) as scope, Scope(store, steps=[1]) as narrow:
         rows, of_step = scope.sql(query), narrow.sql(query)
         assert 0 < of_step.num_rows < rows.num_rows
-        monkeypatch.setattr("stepscope.query.scope._HELD_BYTES", 0)
-        scope.hold()
+        monkeypatch.setattr("stepscope.query.scope._PRELOAD_BYTES", 0)
+        scope.preload()
         monkeypatch.undo()
         for one in (scope, scope, narrow):
-            one.hold()
-        assert narrow.sql(query) == of_step
+            one.preload()
+        assert narrow.rows(query) == of_step
         shutil.move(directory / "rank=00000", tmp_path / "elsewhere")
-        assert scope.sql(query) == rows
-        scope.hold(["thread"])
+        assert scope.rows(query) == rows
+        scope.preload(["thread"])
         with pytest.raises(StoreError, match="No such file"):
             scope.sql("SELECT * FROM thread")

@@ -134,7 +134,7 @@ def test_parts_that_miss_their_total_are_found():
 @pytest.mark.parametrize("source", OF_OTHERS, ids=lambda source: source.name)
 def test_every_shared_trace_keeps_them_and_answers_every_question(source):
     with stepscope.open(source) as trace, trace.scope() as scope:
-        scope.hold(TABLES)
+        scope.preload(TABLES)
         answer = ask_within(invariants, scope)
         assert [r["check"] for r in answer.rows() if r["rank"] is None and r["count"]] == []
         for question in filter(lambda question: question.recordings == "one", all_questions()):

@@ -121,7 +121,7 @@ def host_times(scope: Scope) -> list[HostTime]:
         traced = [_traced(scope)] if scope.value(_ANY_TRACED) else []
         return [*_sampled(scope), *traced]
 
-    return scope.once((__name__, "all"), read_all)
+    return scope.cached((__name__, "all"), read_all)
 
 
 def _sampled(scope: Scope) -> list[HostTime]:
@@ -216,7 +216,7 @@ def waiting_text(threads: int) -> str:
 
 
 def _calls(scope: Scope) -> _Calls:
-    return scope.once((__name__, "calls"), lambda: _read_calls(scope))
+    return scope.cached((__name__, "calls"), lambda: _read_calls(scope))
 
 
 def _read_calls(scope: Scope) -> _Calls:

@@ -21,7 +21,7 @@ from stepscope.analysis.recording import (
     recorded_times,
     steps_of,
 )
-from stepscope.analysis.steps.breakdown import IDLE_PARTS, PARTS, Breakdown, HostWaits, break_down, mean_parts
+from stepscope.analysis.steps.breakdown import IDLE_PARTS, PARTS, Breakdown, break_down, mean_parts
 from stepscope.analysis.steps.gaps import CAUSES
 from stepscope.analysis.windows import counted_windows
 from stepscope.query.scope import Scope
@@ -140,7 +140,7 @@ class Times:
 
 def measure_times(scope: Scope) -> Times:
     """Adds up the event times of all recordings."""
-    return scope.kept("times", lambda: _measure(scope), Times, Breakdown, HostWaits, KernelUse)
+    return scope.cached((__name__, "times"), lambda: _measure(scope))
 
 
 def _measure(scope: Scope) -> Times:

@@ -83,7 +83,7 @@ def requested_windows(scope: Scope, all_steps: Scope, device: Recordings, ranks:
 
 def rank_batches(scope: Scope, ranks: Sequence[int] | None = None) -> Iterator[str]:
     """SQL conditions that together cover each rank (by default all in scope) once, several ranks at a time."""
-    events = scope.once(_EVENTS, lambda: {row["rank"]: row["events"] for row in scope.sql(_EVENTS).to_pylist()})
+    events = scope.cached(_EVENTS, lambda: {row["rank"]: row["events"] for row in scope.sql(_EVENTS).to_pylist()})
     batch: list[int] = []
     events_in_batch = 0
     for rank in scope.ranks if ranks is None else ranks:
@@ -140,7 +140,7 @@ def steps_of(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
             (rank, span, step) IN (SELECT (rank, span, step) FROM ({COUNTED_STEPS})) AS counted
         FROM step WHERE {ranks} ORDER BY rank, span, start_ns, step
     """
-    return scope.once(text, lambda: recordings(scope.numpy(text)))
+    return scope.cached(text, lambda: recordings(scope.numpy(text)))
 
 
 def marks_steps(scope: Scope) -> bool:

@@ -52,7 +52,7 @@ def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
     tables = {name: ask_within(question, scope) for name, question in asked.items()}
     answers = {name: table.arrow for name, table in tables.items()}
     try:
-        with scope.beside(ANSWERS, answers) if answers else nullcontext():
+        with scope.with_temp_tables(ANSWERS, answers) if answers else nullcontext():
             rows = scope.rows(text, most=None if top is None else top + 1)
     except duckdb.Error as error:
         raise sql_error(error) from None

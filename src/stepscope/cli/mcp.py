@@ -38,8 +38,8 @@ def command(
     starts it: put this command into its settings.
 
     It has nine tools: every question, findings with their evidence, checks, the tables, read-only SQL. It
-    reads only SRC, and writes only what every question keeps: imported recordings in the cache, and answers
-    in a store's kept.bin. Names in a recording are marked as data.
+    reads only SRC, and writes only what every question caches: imported recordings, and answers in a store's
+    folder `.results`. Names in a recording are marked as data.
     """
     try:
         from stepscope.serve.agent_server import serve_agent

@@ -242,7 +242,7 @@ def _add_rows(root: Node, scope: Scope, query: str, ranks: str, *, share: pa.Tab
     paths, chains = _chains(scope, above)
     modules = _module_chains(scope, ranks)
     tables = {"path": paths} | ({} if share is None else {"share": share})
-    with scope.beside("beside_tree", tables):
+    with scope.with_temp_tables("beside_tree", tables):
         rows = scope.sql(query.format(ranks=ranks))
     nodes: dict[tuple[Any, ...], Node] = {}
     columns = (rows.column(name).to_pylist() for name in rows.column_names)

@@ -56,7 +56,7 @@ def judge(facts: Facts, rules: Iterable[Rule]) -> list[RankedFinding]:
     """
     chosen_rules = tuple(rules)
     key = (__name__, *(rule.id for rule in chosen_rules))
-    return list(facts.scope.once(key, lambda: _judgement(facts, chosen_rules)))
+    return list(facts.scope.cached(key, lambda: _judgement(facts, chosen_rules)))
 
 
 def _judgement(facts: Facts, rules: Iterable[Rule]) -> list[RankedFinding]:

@@ -34,7 +34,7 @@ _MAX_POLLS = 100
 def host_wait_ns(facts: Facts) -> float | None:
     """How long the host may wait for its devices in a mean step (ns); None unless it sets the pace of each counted
     step."""
-    return facts.scope.once(__name__, lambda: _host_wait_ns(facts))
+    return facts.scope.cached(__name__, lambda: _host_wait_ns(facts))
 
 
 def _host_wait_ns(facts: Facts) -> float | None:

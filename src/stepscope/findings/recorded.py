@@ -187,7 +187,7 @@ class Recorded:
         if self.scope.has_none("collective"):
             return False
         query = "SELECT rank FROM collective WHERE match_id IS NOT NULL LIMIT 1"
-        return bool(self.scope.kept(f"{__name__} matched", lambda: self.scope.store.sql(query).num_rows > 0))
+        return bool(self.scope.cached(f"{__name__} matched", lambda: self.scope.store.sql(query).num_rows > 0))
 
     def _rows(self, text: str) -> list[Row]:
         rows: list[Row] = self.scope.sql(text).to_pylist()

@@ -81,7 +81,7 @@ class Waiting:
 
 def waiting(facts: Facts, *, of_phases: bool) -> Waiting:
     """How long ranks wait for each other in the counted steps of a recording, or by the phases of a run."""
-    return facts.scope.once((__name__, of_phases), lambda: _by_phases(facts) if of_phases else _in_trace(facts))
+    return facts.scope.cached((__name__, of_phases), lambda: _by_phases(facts) if of_phases else _in_trace(facts))
 
 
 def _by_phases(facts: Facts) -> Waiting:

@@ -13,8 +13,8 @@ from stepscope.base.errors import StepScopeError, UsageError
 from stepscope.base.known_names import check_name
 from stepscope.base.plugins import named
 from stepscope.formats.evidence import OF_NO_RANK, bears_on
+from stepscope.query.cached_answers import get_or_compute
 from stepscope.query.declare import MOST, RANK, Parameter, Question
-from stepscope.query.kept_answers import kept_or_made
 from stepscope.query.part import EVERYTHING, Part
 from stepscope.query.rows import as_declared, note_of, rests_on_of
 from stepscope.query.scope import Recording, Scope
@@ -111,13 +111,12 @@ def ask(
             return _table(question, scope, asked)
 
     with named(question.added_by), reading(store):
-        table = kept_or_made(question, store, own_ranks, own_steps, part, asked, make)
+        table = get_or_compute(question, store, own_ranks, own_steps, part, asked, make)
     return _part(table, top, columns, sort)
 
 
 def ask_within(question: Question, scope: Scope, **parameters: Any) -> Table:
-    """Answers a question about an open scope. Several questions then share intermediate results, and closing the scope
-    stores those that are worth keeping.
+    """Answers a question about an open scope; several questions then share intermediate results.
 
     Raises:
         StoreError: a file of the store cannot be read.
@@ -131,9 +130,9 @@ def ask_within(question: Question, scope: Scope, **parameters: Any) -> Table:
         return _table(question, scope, asked)
 
     with named(question.added_by), reading(scope.store):
-        if not scope.keeps:
+        if not scope.is_complete:
             return make()
-        return kept_or_made(question, scope.store, None, None, EVERYTHING, asked, make, write=False)
+        return get_or_compute(question, scope.store, None, None, EVERYTHING, asked, make)
 
 
 def _table(question: Question, scope: Scope, asked: Mapping[str, Any]) -> Table:
@@ -230,7 +229,7 @@ def _part(table: Table, top: int | None, columns: Sequence[str] | None, sort: st
 
 
 def _sources(scope: Scope) -> tuple[str, ...]:
-    return scope.once(SOURCES, lambda: tuple(scope.sql(SOURCES).column("path").to_pylist()))
+    return scope.cached(SOURCES, lambda: tuple(scope.sql(SOURCES).column("path").to_pylist()))
 
 
 def _rests_on(told: pa.Table, question: Question) -> tuple[str, ...]:
@@ -244,7 +243,7 @@ def failed_checks(
     """Returns the checks that found something and concern this evidence. Those of damaged ranks get a sentence that
     says which ranks the figures cover."""
     known = tuple(rests_on)
-    checks = scope.once(_FAILED_CHECKS, lambda: scope.sql(_FAILED_CHECKS).to_pylist())
+    checks = scope.cached(_FAILED_CHECKS, lambda: scope.sql(_FAILED_CHECKS).to_pylist())
     found = tuple(check for check in checks if bears_on(check["affects"], known))
     if not whose:
         return found

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepscope.base.chosen_numbers import check_known
 from stepscope.base.errors import StoreError, UsageError
 from stepscope.base.quoting import path_text
+from stepscope.query.memo import Memo
 from stepscope.query.part import EVERYTHING, Part
 from stepscope.schema.tables import TABLES
 from stepscope.store.interrupt import interruptible
@@ -20,17 +22,12 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from stepscope.store.kept import Kept
-
 T = TypeVar("T")
 
-_HELD_BYTES = 2 << 20
+_PRELOAD_BYTES = 2 << 20
 """The largest files of a table that are loaded into memory: some 200,000 events, which take 30 MB there."""
-_HELD_ROWS = 200_000
+_PRELOAD_ROWS = 200_000
 """The most rows of such a table: files of steps that are all alike contain a hundred times as many."""
-
-_MOST_FOUND_BYTES = 64 << 20
-"""The most memory for cached query results, for callers that ask many questions."""
 
 _STEPS = "SELECT DISTINCT step FROM {table} ORDER BY step"
 
@@ -92,12 +89,10 @@ class Scope:
         self.steps: tuple[int, ...] | None = None
         self.traced_steps: list[int] = []
         self._conditions: dict[str, str] = {}
-        self._once: dict[Hashable, Any] = {}
-        self._held: dict[str, bool] = {}
+        self._memo = Memo()
+        self._remembers_queries = False
+        self._preloaded: set[str] = set()
         self._complete: set[str] = set()
-        self._found: dict[Hashable, Any] | None = None
-        self._found_bytes = 0
-        self._kept: Kept | None = None
         self._cursor = store.cursor()
         try:
             if self.ranks != store.ranks:
@@ -124,11 +119,10 @@ class Scope:
                 self._narrow(part)
                 if self.lacks is not None and not may_lack:
                     raise self.lacks
-            elif not self._conditions and store.takes_long:
-                self._kept = store.kept
         except BaseException:
             self.close()
             raise
+        self._remembers_queries = True
 
     def check_traced(self) -> None:
         """Refuses steps that have phases but no trace.
@@ -140,9 +134,9 @@ class Scope:
             check_known(self.steps, self.traced_steps, "step", of="the traces of this recording")
 
     @property
-    def keeps(self) -> bool:
-        """Whether results are kept in the store: only those of the complete store, and not of a small one."""
-        return self._kept is not None
+    def is_complete(self) -> bool:
+        """Whether it has all that the store has."""
+        return not self._conditions and not self.part
 
     def has_none(self, *tables: str) -> bool:
         """Whether the store has no rows in any of these tables, so that queries over only these can be skipped."""
@@ -190,101 +184,54 @@ class Scope:
             rows = self.complete_rows(name, self.ranks)
             self._cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {rows}")
 
-    def hold(self, tables: Iterable[str] = ("host_event", "device_event", "step")) -> None:
-        """Loads small tables into memory and caches query results, for callers that ask dozens of questions: otherwise
-        they would decode the same files and partly run the same queries again.
+    def preload(self, tables: Iterable[str] = ("host_event", "device_event", "step")) -> None:
+        """Loads small tables into memory, for callers that run dozens of queries, each of which would decode the same
+        files.
         """
-        self._found = self._found or {}
-        if not (self._conditions or self.part):
-            small = (name for name in tables if 0 < self.store.stored_bytes(name) <= _HELD_BYTES)
-            self._held = dict.fromkeys(small, False) | self._held
-            if self._kept is None:
-                self._hold()
+        if not self.is_complete:
+            return
+        import duckdb
+
+        for name in tables:
+            if name in self._preloaded or not 0 < self.store.stored_bytes(name) <= _PRELOAD_BYTES:
+                continue
+            with suppress(StoreError, duckdb.Error):  # the question that first reads the table reports damage
+                self.store.check_files(name, self.ranks)
+                ((rows,),) = self._cursor.execute(f"SELECT count(*) FROM {name}").fetchall()
+                if rows <= _PRELOAD_ROWS:
+                    self._cursor.execute(f"CREATE TEMP TABLE {name} AS FROM {name}")
+                    self._preloaded.add(name)
 
     @contextmanager
     def of_rank(self, rank: int, steps: Iterable[int] | None = None, *, all_times: bool = False) -> Iterator[Scope]:
         """A scope of one of its ranks, without the part, for loops over ranks. It reads only that rank's files: reading
-        all ranks' files each time would be quadratic. Returns itself if it has no other rank or holds the events.
+        all ranks' files each time would be quadratic. Returns itself if it has no other rank or has preloaded the events.
         """
         events = [name for name in ("host_event", "device_event") if self.store.stored_bytes(name)]
-        held = bool(events) and all(name in self._held for name in events)
-        if not self.part and (held or self.ranks == (rank,)):
+        preloaded = bool(events) and self._preloaded.issuperset(events)
+        if not self.part and (preloaded or self.ranks == (rank,)):
             yield self
             return
-        with Scope(self.store, [rank], steps, all_times=all_times) as own:
-            yield own
-
-    def _hold(self) -> None:
-        """Loads the tables that `hold` named, before the first query whose result is not kept."""
-        import duckdb
-
-        for name in [name for name, done in self._held.items() if not done]:
-            self._held[name] = True
-            # The question that first reads the table reports damage.
-            with suppress(StoreError, duckdb.Error):
-                self.store.check_files(name, self.ranks)
-                ((rows,),) = self._cursor.execute(f"SELECT count(*) FROM {name}").fetchall()
-                if rows > _HELD_ROWS:
-                    del self._held[name]
-                else:
-                    self._cursor.execute(f"CREATE TEMP TABLE {name} AS FROM {name}")
+        with Scope(self.store, [rank], steps, all_times=all_times) as scope:
+            yield scope
 
     def sql(self, text: str, params: Any = None) -> pa.Table:
-        """Runs one of our queries over the narrowed tables. `params` are bound, by position or by name.
-
-        If the scope is the complete store, results are kept and reused (`store.kept`).
-        """
-        return self._from_kept(("sql", text, params), lambda: self.rows(text, params), _is_small)
+        """Runs one of our queries over the narrowed tables. `params` are bound, by position or by name."""
+        return self._remembered("sql", text, params, lambda: self.rows(text, params))
 
     def rows(self, text: str, params: Any = None, *, most: int | None = None) -> pa.Table:
         """Runs a query, which may use the time or a random number, and returns at `most` this many rows."""
-        self._hold()
         self.store.check_files(text, self.ranks)
         return fetch_arrow(self._cursor, text, params, most=most)
 
-    def kept(self, key: Hashable, make: Callable[[], T], *records: type) -> T:
-        """Like `once`, for a value that depends only on the tables: for a scope of the complete store, it is kept.
-
-        Args:
-            key: identifies the value; made of texts and numbers.
-            make: makes the value from this scope.
-            records: the classes in the value, besides numbers, texts, arrays and containers of these.
-        """
-        return self.once(key, lambda: self._from_kept(("made", key), make, lambda _: True, *records))
-
-    def _from_kept(self, name: Any, make: Callable[[], T], worth: Callable[[T], bool], *records: type) -> T:
-        if self._kept is None and self._found is None:
-            return make()
-        from stepscope.store.kept import NOTHING, key_of
-
-        key = key_of(*name)
-        if key is None:
-            return make()
-        if self._found is not None and key in self._found:
-            return cast("T", self._again(key))
-        known: Any = NOTHING if self._kept is None else self._kept.get(key, *records)
-        if known is NOTHING:
-            known = make()
-            if self._kept is not None and worth(known):
-                self._kept.put(key, known)
-        self._remember(key, known)
-        return cast("T", known)
-
-    def _again(self, key: Hashable) -> Any:
-        """Returns the cached value of a key and marks it as used last."""
-        assert self._found is not None  # noqa: S101 - the key was found in it
-        self._found[key] = known = self._found.pop(key)
-        return known
-
-    def _remember(self, key: Hashable, value: Any) -> None:
-        """Caches a value while `hold` is on. To make room, the least recently used large values are dropped first."""
-        if self._found is None or (size := _size(value)) > _MOST_FOUND_BYTES:
-            return
-        self._found[key] = value
-        self._found_bytes += size
-        while self._found_bytes > _MOST_FOUND_BYTES:
-            large = (one for one, of in self._found.items() if _size(of) > _MOST_FOUND_BYTES // 100)
-            self._found_bytes -= _size(self._found.pop(next(large, next(iter(self._found)))))
+    def _remembered(self, kind: str, text: str, params: Any, run: Callable[[], T]) -> T:
+        if not self._remembers_queries:
+            return run()
+        try:
+            key = (kind, text, json.dumps(params))
+        except (TypeError, ValueError):
+            return run()
+        return self._memo.get_or_compute(key, run)
 
     def check_read_only(self, text: str) -> None:
         """Accepts SQL that only reads.
@@ -299,17 +246,14 @@ class Scope:
         return tables_of_schema(self._cursor, text, schema)
 
     @contextmanager
-    def beside(self, schema: str, tables: Mapping[str, pa.Table]) -> Iterator[None]:
-        """Adds tables as `schema.name` beside the narrowed ones, while the context lasts; queries in it never use
-        cached results.
-        """
-        known = self._kept, self._found
-        self._kept = self._found = None
+    def with_temp_tables(self, schema: str, tables: Mapping[str, pa.Table]) -> Iterator[None]:
+        """Adds tables as `schema.name` while the context lasts; queries in it are not remembered."""
+        remembered, self._remembers_queries = self._remembers_queries, False
         try:
-            with self.store.beside(self._cursor, schema, tables):
+            with self.store.with_temp_tables(self._cursor, schema, tables):
                 yield
         finally:
-            self._kept, self._found = known
+            self._remembers_queries = remembered
 
     def numpy(self, text: str, params: Any = None) -> dict[str, np.ndarray[Any, Any]]:
         """Runs a query and returns its columns as NumPy arrays by name.
@@ -324,40 +268,26 @@ class Scope:
         """Runs a query of one row and one column and returns its value, None for NULL."""
 
         def run() -> Any:
-            self._hold()
             self.store.check_files(text, self.ranks)
             cursor = self._cursor
             # All rows, though one is wanted: DuckDB 2 does nothing else until the last row is fetched.
             rows = interruptible(cursor, lambda: cursor.execute(text, params).fetchall())
             return rows[0][0] if rows else None
 
-        return self._from_kept(("value", text, params), run, lambda _: True)
+        return self._remembered("value", text, params, run)
 
-    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Like `once`, for a value with a size (`nbytes`): cached while `hold` is on and there is room."""
-        if self._found is not None and key in self._found:
-            return cast("T", self._again(key))
-        value = make()
-        self._remember(key, value)
-        return value
-
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Returns a value that several questions about this scope share; makes it at the first call.
+    def cached(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Returns a value that several questions about this scope share; computes it at the first call.
 
         Args:
-            key: identifies the value: the name of the module that makes it, and the inputs.
-            make: makes the value from this scope.
+            key: identifies the value: the name of the module that computes it, and the inputs.
+            compute: computes the value from this scope.
         """
-        if key not in self._once:
-            self._once[key] = make()
-        known: T = self._once[key]
-        return known
+        return self._memo.get_or_compute(("cached", key), compute)
 
     def close(self) -> None:
-        """Closes its cursor, and with it the narrowed tables; new results are kept."""
+        """Closes its cursor, and with it the narrowed tables."""
         self._cursor.close()
-        if self._kept is not None:
-            self._kept.write()
 
     def __enter__(self) -> Scope:
         """Itself."""
@@ -366,16 +296,6 @@ class Scope:
     def __exit__(self, *_: object) -> None:
         """Closes it."""
         self.close()
-
-
-def _size(value: Any) -> int:
-    return int(getattr(value, "nbytes", 0))
-
-
-def _is_small(rows: pa.Table) -> bool:
-    from stepscope.store.kept import MOST_ROWS
-
-    return bool(rows.num_rows <= MOST_ROWS)
 
 
 def _as_numpy(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:

@@ -52,7 +52,7 @@ def _damaged(scope: Scope, rests_on: Iterable[str]) -> tuple[int, ...]:
     known = set(rests_on)
     if len(scope.ranks) < 2 or not known:
         return ()
-    checks = scope.once(_CHECKS, lambda: scope.sql(_CHECKS).to_pylist())
+    checks = scope.cached(_CHECKS, lambda: scope.sql(_CHECKS).to_pylist())
     if not checks:
         return ()
     spoilt = {

@@ -126,7 +126,7 @@ def calls(scope: Scope, by: str = "top-down", max_nodes: int = 1000) -> ArrowTab
     waiting = waiting_threads(scope) if by != "thread" else set()
     if waiting:
         waiting -= {Thread(**row) for row in scope.sql(_LAUNCHES).to_pylist()}
-    tree = scope.once((__name__, by == "thread"), lambda: _tree(scope, threads, waiting))
+    tree = scope.cached((__name__, by == "thread"), lambda: _tree(scope, threads, waiting))
     if by == "bottom-up":
         tree = from_below(tree)
     if not len(tree.parent):

@@ -117,12 +117,12 @@ def findings(scope: Scope, id: str | None = None) -> ArrowTable:  # noqa: A002  
     Steps and their parts are those of `steps`; if none are found, the time from the
     device's first work to its last stands in for a step.
     """
-    scope.hold()
+    scope.preload()
     from stepscope.findings.engine import judge
     from stepscope.findings.facts import Facts
     from stepscope.findings.rules import all_rules, find, with_quick
 
-    facts = scope.once(Facts, lambda: Facts(scope))
+    facts = scope.cached(Facts, lambda: Facts(scope))
     found = judge(facts, all_rules() if id is None else with_quick(id))
     asked = None if id is None else find(id).id
     rows = [_row(facts, one) for one in found if asked in (None, one.rule.id)]

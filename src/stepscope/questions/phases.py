@@ -117,7 +117,7 @@ def _found(scope: Scope) -> list[RankedFinding]:
     from stepscope.findings.facts import Facts
     from stepscope.findings.rules import quick
 
-    facts = scope.once(Facts, lambda: Facts(scope))
+    facts = scope.cached(Facts, lambda: Facts(scope))
     found = [] if facts.phases is None else judge(facts, quick())
     return found if found and found[0].limits else []
 

@@ -93,17 +93,15 @@ def summary(scope: Scope) -> ArrowTable:
     them, by self time on the host.
     """
     events = scope.value("SELECT sum(events_read) FROM source") or 0
-    if events <= ALL_RULES_UP_TO:
-        scope.hold()
-    else:  # reading all events of a long recording takes longer than the quick rules' few queries
-        scope.hold(())
+    if events <= ALL_RULES_UP_TO:  # reading all events of a long recording takes longer than the quick rules' queries
+        scope.preload()
     from stepscope.analysis.overview import top_kernels, top_modules, top_operators
     from stepscope.findings.engine import judge, undamaged_facts
     from stepscope.findings.facts import Facts
     from stepscope.findings.rules import all_rules, quick
     from stepscope.findings.rules.data_quality import hides_idle
 
-    facts = scope.once(Facts, lambda: Facts(scope))
+    facts = scope.cached(Facts, lambda: Facts(scope))
     found = judge(facts, all_rules() if events <= ALL_RULES_UP_TO else quick())
     checks = scope.sql(
         """

@@ -148,7 +148,7 @@ class Report:
         self._closing = ExitStack()
         self.scopes = [self._closing.enter_context(one.trace.scope()) for one in shown]
         for scope in self.scopes:
-            scope.hold(TABLES)
+            scope.preload(TABLES)
         self.scrub: Scrub = (lambda value: value) if with_paths else _scrub_for(self.scopes)
         self.asked = list(_asked(shown, self.ids, self.scopes))
 

@@ -19,8 +19,6 @@ from stepscope.store.own_process import conversation, own_process, started
 _MOST_BYTES = 64 << 20
 """Stores with more bytes of events are asked by one process: two would need twice the memory."""
 
-_LONGEST_END_S = 10
-
 
 @contextmanager
 def helping(shown: Sequence[Shown], *, with_paths: bool) -> Iterator[Helper | None]:
@@ -48,9 +46,6 @@ def helping(shown: Sequence[Shown], *, with_paths: bool) -> Iterator[Helper | No
         store.threads = threads
     try:
         yield _Process(process, asked)
-        if any(store.takes_long for store in stores):  # its results are kept when it ends
-            with suppress(OSError, subprocess.TimeoutExpired):
-                process.communicate(timeout=_LONGEST_END_S)
     finally:
         process.kill()
         process.communicate()

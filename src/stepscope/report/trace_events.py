@@ -187,7 +187,7 @@ def _write_rank(
     own = places.own
     names = "".join(process.names() for process in places.processes)
     out.write((names[1:] if first else names).encode())
-    with scope.beside("export", {**places.tables, "critical_path": path}):
+    with scope.with_temp_tables("export", {**places.tables, "critical_path": path}):
         for side, events, arrows_of in (
             ("host", HOST_EVENTS, BACKWARD_ARROWS),
             ("device", DEVICE_EVENTS, LAUNCH_ARROWS),

@@ -25,7 +25,7 @@ from typing import Any
 from stepscope.base.folders import walked
 from stepscope.base.home import user_folder
 from stepscope.store.code_digest import code_digest
-from stepscope.store.manifest import KEPT, STORE_FILE, UNFINISHED, holds_only_a_store, is_store
+from stepscope.store.manifest import UNFINISHED, holds_only_a_store, is_store
 
 DEFAULT_BYTES = 20 << 30
 _KEY = re.compile(r".+-[0-9a-f]{24}")
@@ -64,8 +64,6 @@ def cache_key(path: Path, options: dict[str, Any], *, beside: Sequence[Path] = (
     for source in sources:
         if source.is_dir():
             for folder, names in walked(source):
-                if STORE_FILE in names:  # results are later written into a store, and are no part of it
-                    names = [name for name in names if not KEPT.fullmatch(name)]
                 files += [_state(folder / name) for name in sorted(names)]
         else:
             files.append(_state(source))

@@ -26,18 +26,19 @@ from stepscope.schema.tables import STORE_VERSION
 STORE_FILE = "store.json"
 """A directory without it is not a store, or an unfinished one."""
 
-KEPT_FILE = "kept.bin"
-"""Results that were computed from a store (`store.kept`); not part of it."""
+RESULTS_FOLDER = ".results"
+"""Answers that were computed from a store (`result_cache.py`); not part of it. As a hidden folder it is not looked into
+for recordings."""
 
 UNFINISHED = ".partial-"
 """In the name of a directory in which a store is being made, or was until the import was stopped."""
 
 _FILE = re.compile(r"rank=(\d{1,9})/([a-z_]+)\.(\d{1,9})(?:\.(\d{1,9}))?\.parquet", re.ASCII)
 """Rank, table, span; a long table continues in table.span.1.parquet, and so on."""
-_BEING_MADE = re.compile(_FILE.pattern.removesuffix("parquet") + "(parquet|arrow)", re.ASCII)
-"""The same while a store is made."""
-KEPT = re.compile(rf"{re.escape(KEPT_FILE)}|\.{re.escape(KEPT_FILE)}\.\d+\.part", re.ASCII)
-"""The name of that file, complete or being written."""
+_BEING_MADE = re.compile(r"([a-z_]+)\.(\d{1,9})(?:\.(\d{1,9}))?\.(parquet|arrow)", re.ASCII)
+"""A file of a rank while a store is made."""
+RESULT = re.compile(r"[0-9a-f]{24}|\.[0-9a-f]{24}\.\d+\.part", re.ASCII)
+"""The file of a cached answer, complete or being written."""
 _RANK_FOLDER = re.compile(r"rank=\d{1,9}", re.ASCII)
 _BLOCK = 1 << 20
 _MOST_BYTES = 256 << 20
@@ -249,14 +250,19 @@ def holds_only_a_store(directory: Path) -> bool:
             if is_folder and entry.name in of_jobs and holds_only_a_store(Path(entry.path)):
                 continue
             if is_folder and _RANK_FOLDER.fullmatch(entry.name):
-                with os.scandir(entry.path) as files:
-                    for file in files:
-                        ours = _BEING_MADE.fullmatch(f"{entry.name}/{file.name}")
-                        if ours is None or not file.is_file(follow_symlinks=False):
-                            return False
-            elif is_folder or not (entry.name == STORE_FILE or KEPT.fullmatch(entry.name)) or not _is_ours(directory):
+                is_part = _has_only(entry, _BEING_MADE)
+            elif is_folder and entry.name == RESULTS_FOLDER:
+                is_part = _has_only(entry, RESULT)
+            else:
+                is_part = not is_folder and entry.name == STORE_FILE and _is_ours(directory)
+            if not is_part:
                 return False
     return True
+
+
+def _has_only(folder: os.DirEntry[str], names: re.Pattern[str]) -> bool:
+    with os.scandir(folder) as files:
+        return all(names.fullmatch(file.name) and file.is_file(follow_symlinks=False) for file in files)
 
 
 def _folders_of_jobs(directory: Path) -> set[str]:

@@ -99,7 +99,7 @@ def _of_steps(tables: Tables, chosen: pa.Array) -> dict[str, NDArray[np.bool_]]:
     of_device = pc.is_in(device["step"], chosen).to_numpy() | windows.touch(np.minimum(start, launched), end)
     work = np.flatnonzero(codes(device, "kind", KINDS, missing=NO_WORK) != NO_WORK)
     track = [numbers(device, name)[work] for name in ("device", "stream")]
-    of_device[work[_lane_of_each(windows, track, start[work], end[work])]] = True
+    of_device[work[_adjacent(windows, track, start[work], end[work])]] = True
     start = numbers(host, "start_ns")
     of_host = pc.is_in(host["step"], chosen).to_numpy() | windows.touch(start, start + numbers(host, "dur_ns"))
     # In a store that was narrowed before, an event's number is not its row.
@@ -142,7 +142,7 @@ def _union(low: NDArray[np.int64], high: NDArray[np.int64]) -> _Windows:
     return _Windows(low[first], reach[np.append(first[1:], True)] if len(low) else reach)
 
 
-def _lane_of_each(
+def _adjacent(
     windows: _Windows, track: list[NDArray[np.int64]], start: NDArray[np.int64], end: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """The work that ends last before each window, and the work that starts first after it, on each track."""

@@ -13,7 +13,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,17 +35,13 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-    from stepscope.store.kept import Kept
+    from stepscope.store.result_cache import ResultCache
 
 ERRORS = {
     "closed": (
         "A recording from `stepscope.open` was used after it was closed, by `close` or at the end of its `with`."
     ),
 }
-
-_SMALL_BYTES = 2 << 20
-_FEW_RANKS = 8
-"""Size of the events' files, and number of ranks, up to which computing is as fast as reading a kept result."""
 
 _UNREADABLE = (MemoryError, TypeError, ValueError, OverflowError)
 """What reading a file raises, besides DuckDB's own errors, if a column has another name (or one that is not text)
@@ -75,7 +70,7 @@ class Store:
         self._connected = connection
         self._connecting = threading.RLock()
         self._closed = False
-        self._lane_of_each = threading.Lock()
+        self._adding = threading.Lock()
         self._showing = threading.Lock()
         self._shown: set[str] = set()
         self._filled: Collection[str] = ()
@@ -323,23 +318,14 @@ class Store:
         """The tables that have rows."""
         return tuple(filter(self.may_have, TABLES))
 
-    @cached_property
-    def kept(self) -> Kept | None:
-        """The results kept for it; None for rows in memory."""
+    @property
+    def results(self) -> ResultCache | None:
+        """Its cached answers; None for rows in memory."""
         if self.directory is None:
             return None
-        from stepscope.store.kept import Kept  # imported here: it loads pyarrow
+        from stepscope.store.result_cache import ResultCache  # imported here: it loads pyarrow
 
-        return Kept(self.directory, self.facts["crc32"])
-
-    @cached_property
-    def takes_long(self) -> bool:
-        """Whether a query of all of it takes longer than reading its kept result: not for a small store, nor for a
-        narrowed one, of which nobody asks everything.
-        """
-        # Identical steps take almost no bytes, except for the numbers that tie calls to kernels.
-        large = sum(map(self.stored_bytes, ("host_event", "device_event", "flow"))) > _SMALL_BYTES
-        return self.kept_steps is None and (large or len(self.ranks) > _FEW_RANKS)
+        return ResultCache(self.directory)
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A further connection to the same tables, which its caller closes. Temporary views made on
@@ -348,22 +334,24 @@ class Store:
         return self._connection.cursor()
 
     @contextmanager
-    def beside(self, cursor: duckdb.DuckDBPyConnection, schema: str, tables: Mapping[str, pa.Table]) -> Iterator[None]:
+    def with_temp_tables(
+        self, cursor: duckdb.DuckDBPyConnection, schema: str, tables: Mapping[str, pa.Table]
+    ) -> Iterator[None]:
         """Adds tables in a schema of their own to the store's, temporarily, for one cursor.
 
         A schema belongs to all cursors (DuckDB has no temporary ones), so it is made in a transaction that is rolled
         back, and another thread that wants one waits.
         """
         self.show_tables()  # a transaction sees none that are made after its start
-        with self._lane_of_each:
+        with self._adding:
             cursor.begin()
             try:
                 cursor.execute(f"CREATE SCHEMA {sql_name(schema)}")
                 for name, rows in tables.items():
-                    cursor.register("rows_beside", rows)
+                    cursor.register("added_rows", rows)
                     target = f"{sql_name(schema)}.{sql_name(name)}"
-                    cursor.execute(f"CREATE TABLE {target} AS FROM rows_beside")
-                    cursor.unregister("rows_beside")
+                    cursor.execute(f"CREATE TABLE {target} AS FROM added_rows")
+                    cursor.unregister("added_rows")
                 yield
             finally:
                 cursor.rollback()
@@ -504,7 +492,7 @@ def fetch_arrow(
 
 
 def _connect(directory: Path | None, threads: int | None = None) -> duckdb.DuckDBPyConnection:
-    import duckdb  # imported here: a kept answer does not need it
+    import duckdb  # imported here: a cached answer does not need it
 
     connection = duckdb.connect(
         ":memory:",

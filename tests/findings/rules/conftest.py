@@ -11,10 +11,9 @@ import stepscope
 
 
 @pytest.fixture
-def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
-    """`found(trace, "amp-off")`: the rows of one rule, worked out and kept, its evidence as objects, its query tried; `report` is
+def found(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
+    """`found(trace, "amp-off")`: the rows of one rule, computed and cached, its evidence as objects, its query tried; `report` is
     the text of one of Nsight Compute beside the trace."""
-    monkeypatch.setattr("stepscope.store.open._SMALL_BYTES", -1)
 
     def ask(trace: dict[str, Any], rule: str, report: str | None = None) -> list[dict[str, Any]]:
         file = tmp_path / "trace.json"
@@ -23,7 +22,7 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list
         with stepscope.open(file, *([tmp_path / "report.csv"] if report else [])) as recording:
             assert recording.ask("checks").rows() is not None
             rows = recording.ask("findings", id=rule).rows()
-            assert recording.ask("findings", id=rule).rows() == rows, "from what is kept"
+            assert recording.ask("findings", id=rule).rows() == rows, "from the cache"
             for row in rows:
                 row["evidence"] = json.loads(row["evidence"])
                 if row["query"].startswith(("SELECT", "WITH")):

@@ -61,7 +61,7 @@ def named_pieces(scope: Scope, graph: Graph) -> pa.Table:
             "work": pa.table({"id": np.unique(pieces.work[local])}),
         }
         computes = np.flatnonzero(local & (pieces.kind == COMPUTATION))
-        with scope.of_rank(events.rank, all_times=True) as rank, rank.beside("path", tables):
+        with scope.of_rank(events.rank, all_times=True) as rank, rank.with_temp_tables("path", tables):
             labelled = (rank.sql(_OF_HOST, key), rank.sql(_OF_WORK, key))
         if len(computes):
             ids_of_work, classes = classes_of_events(scope, events.rank)

@@ -21,7 +21,7 @@ def graphs_of(scope: Scope) -> list[Graph]:
         with every_step(scope) as all_steps:
             return [build(all_steps, window) for window in step_windows(scope, all_steps)]
 
-    return scope.once((__name__, "graphs"), build_all)
+    return scope.cached((__name__, "graphs"), build_all)
 
 
 def paths_of(scope: Scope) -> list[pa.Table]:
@@ -32,7 +32,7 @@ def paths_of(scope: Scope) -> list[pa.Table]:
         with every_step(scope) as all_steps:
             return [named_pieces(all_steps, graph) for graph in graphs]
 
-    return scope.once((__name__, "paths"), find_all)
+    return scope.cached((__name__, "paths"), find_all)
 
 
 def lacks(graphs: Sequence[Graph], unmatched: str) -> str:

@@ -61,7 +61,7 @@ class Measurement:
 
 def measurements_of(scope: Scope) -> tuple[Measurement, ...]:
     """The measured launches of the scope, in order; cached in the scope."""
-    return scope.once(__name__, lambda: _measurements(scope))
+    return scope.cached(__name__, lambda: _measurements(scope))
 
 
 def _measurements(scope: Scope) -> tuple[Measurement, ...]:

@@ -120,7 +120,7 @@ class Joined:
 
 def joined_kernels(scope: Scope) -> Joined:
     """The measurements in the scope, joined to its kernels; cached in the scope."""
-    return scope.once(__name__, lambda: _join(scope, measurements_of(scope)))
+    return scope.cached(__name__, lambda: _join(scope, measurements_of(scope)))
 
 
 def _some(count: int, word: str) -> str:

@@ -36,7 +36,7 @@ ELIGIBLE = """
 def kernel_traits(scope: Scope) -> dict[str, list[Any]]:
     """The parameters of `TRAITS` and `ELIGIBLE` for all kernels and operators of a scope."""
     # A hundred patterns are looked for in each name, and every form of several questions asks.
-    return dict(scope.once(__name__, lambda: _traits(scope)))
+    return dict(scope.cached(__name__, lambda: _traits(scope)))
 
 
 def _traits(scope: Scope) -> dict[str, list[Any]]:

@@ -216,7 +216,7 @@ class Memory:
 
 def memories(scope: Scope) -> list[Memory]:
     """The memory of every device and host of a scope's ranks (all steps and events), by rank, span, kind and index."""
-    return scope.once((__name__, "memories"), lambda: list(_memories(scope)))
+    return scope.cached((__name__, "memories"), lambda: list(_memories(scope)))
 
 
 def _memories(scope: Scope) -> Iterator[Memory]:

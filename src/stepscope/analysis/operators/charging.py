@@ -160,7 +160,7 @@ def work_in_part(scope: Scope, rank: int) -> WorkInPart | None:
 
 def charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
     """Charges the device work of a rank, counted by some conventions."""
-    return scope.remembered((__name__, rank, conventions), lambda: _charges_of(scope, rank, conventions))
+    return scope.cached((__name__, rank, conventions), lambda: _charges_of(scope, rank, conventions))
 
 
 def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:

@@ -55,7 +55,7 @@ def operator_delays(scope: Scope, keys: Sequence[str]) -> dict[str, list[Any]]:
     """
     columns: dict[str, list[Any]] = {name: [] for name in ("name", "rank", *keys, "first_ns", "last_ns", "launching")}
     for rank in scope.ranks:
-        calls = scope.remembered((__name__, rank), partial(_launching, scope, rank))
+        calls = scope.cached((__name__, rank), partial(_launching, scope, rank))
         groups, which = distinct_rows(*(calls.columns[key] for key in ("name", *keys)))
         for group in groups:
             columns["name"].append(calls.names[group[0]])

@@ -84,7 +84,7 @@ def origins(scope: Scope, rank: int, operator: Array) -> Origins:
     place = np.flatnonzero(chosen)
     number = np.full(len(ids) + 1, NO_EVENT, dtype=np.int64)  # the last one is for -1
     number[place] = np.arange(len(place))
-    with scope.beside("origin", {"chosen": pa.table({"id": ids[place]})}):
+    with scope.with_temp_tables("origin", {"chosen": pa.table({"id": ids[place]})}):
         details = scope.sql(_DETAILS, {"rank": rank})
     above = _Above(number[parent[place]], details)
     of_kernel, source = number[start], number[origin]

@@ -145,7 +145,7 @@ _KEYS = ("rank", "span", "device", "step", "module", "direction", "variant", "ke
 def device_work_of(scope: Scope, conventions: Conventions | None = None) -> DeviceWork:
     """The scope's device work with the work of its operators; cached in the scope."""
     by = conventions or Conventions()
-    return scope.once((__name__, by), lambda: _device_work(scope, by))
+    return scope.cached((__name__, by), lambda: _device_work(scope, by))
 
 
 def _device_work(scope: Scope, conventions: Conventions) -> DeviceWork:

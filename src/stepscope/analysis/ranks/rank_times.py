@@ -76,7 +76,7 @@ class RankSteps(NamedTuple):
 def rank_steps(scope: Scope) -> list[RankSteps]:
     """What each rank did in each requested step, by rank and span; cached in the scope. Without marked steps the
     recording is one step, and devices count from first to last work."""
-    return scope.once(__name__, lambda: list(_rank_steps(scope)))
+    return scope.cached(__name__, lambda: list(_rank_steps(scope)))
 
 
 def _rank_steps(scope: Scope) -> Iterator[RankSteps]:

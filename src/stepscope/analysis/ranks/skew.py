@@ -172,7 +172,7 @@ def find_skew(scope: Scope) -> RankSkew | None:
 
     All undamaged ranks are examined, whichever were requested: skew is relative to the others.
     """
-    return scope.kept("skew of valid ranks", lambda: _find_skew(scope), RankSkew)
+    return scope.cached((__name__, "skew of valid ranks"), lambda: _find_skew(scope))
 
 
 def _find_skew(scope: Scope) -> RankSkew | None:

@@ -138,7 +138,7 @@ def break_down_all(scope: Scope) -> list[Breakdown]:
                 for broken in break_down(all_steps, steps_of(scope, ranks), device_work(all_steps, ranks), ranks)
             ]
 
-    return scope.once(__name__, break_all)
+    return scope.cached(__name__, break_all)
 
 
 def break_down(

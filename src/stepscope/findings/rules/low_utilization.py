@@ -82,7 +82,7 @@ def operators_launch(facts: Facts) -> bool:
 def _operators_ns(facts: Facts, *, launching: bool) -> float:
     """How long operators that launch work, or that do not, ran while the device waited for the host, per step (ns)."""
     key = f"operators {'that launch' if launching else 'without work'} in waits"
-    return facts.scope.kept(key, lambda: _measure(facts, launching=launching))
+    return facts.scope.cached(key, lambda: _measure(facts, launching=launching))
 
 
 def _measure(facts: Facts, *, launching: bool) -> float:

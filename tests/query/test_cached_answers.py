@@ -1,7 +1,8 @@
-"""An answer is kept under all that it hangs on, and comes back without a database."""
+"""An answer is cached under all that it depends on, and comes back without a database."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,15 @@ import pyarrow as pa
 import pytest
 from tests.store.conftest import write_directory
 
-from stepscope.query import kept_answers
+from stepscope.query import cached_answers
 from stepscope.query.ask import ask, ask_within
 from stepscope.query.part import part
 from stepscope.query.scope import Scope
 from stepscope.questions import find
 from stepscope.store import open as opening
-from stepscope.store.kept import Kept
-from stepscope.store.manifest import KEPT_FILE, holds_only_a_store
+from stepscope.store.manifest import RESULTS_FOLDER, holds_only_a_store
 from stepscope.store.open import Store
+from stepscope.store.result_cache import ResultCache
 
 ROWS = {
     "step": [
@@ -41,7 +42,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
-    """Asks a question; whether its answer was worked out, and that it is the right one."""
+    """Asks a question; whether its answer was computed, and that it is the right one."""
     connects: list[object] = []
     connect = opening._connect
 
@@ -55,31 +56,24 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
         before = len(connects)
         with Store.open(directory) as store:
             answer = ask(find(question), store, **asked)
-        worked_out = len(connects) > before
-        with Store.open(directory) as store:
-            (directory / KEPT_FILE).rename(directory.parent / "aside") if worked_out else None
-            store.__dict__["kept"] = None
+        computed = len(connects) > before
+        with monkeypatch.context() as patch, Store.open(directory) as store:
+            patch.setattr(Store, "results", None)
             afresh = ask(find(question), store, **asked)
-        if worked_out and (directory.parent / "aside").exists():
-            (directory.parent / "aside").rename(directory / KEPT_FILE)
         assert answer.to_dict() == afresh.to_dict()
         assert answer.arrow.equals(afresh.arrow)
         assert answer.asked == afresh.asked
-        return worked_out
+        return computed
 
     return run
 
 
-def test_what_an_open_scope_of_a_large_store_answered_is_kept_when_it_is_closed(
-    directory: Path, made: Callable[..., bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    large, small = -1, opening._SMALL_BYTES
-    for least, narrowed, kept in ((small, {}, False), (large, {"ranks": [0]}, False), (large, {}, True)):
-        monkeypatch.setattr(opening, "_SMALL_BYTES", least)
+def test_answers_of_a_complete_scope_are_cached(directory: Path, made: Callable[..., bool]) -> None:
+    narrowed: dict[str, Any]
+    for narrowed, cached in (({"ranks": [0]}, False), ({}, True)):
         with Store.open(directory) as store, Scope(store, **narrowed) as scope:
             ask_within(find("operators"), scope)
-            assert not (directory / KEPT_FILE).exists()
-        assert (directory / KEPT_FILE).exists() == kept
+        assert (directory / RESULTS_FOLDER).exists() == cached
     assert not made(directory)
     assert made(directory, ranks=[0])
 
@@ -102,7 +96,7 @@ def test_an_answer_belongs_to_all_that_was_asked(directory: Path, made: Callable
     ]
     assert [made(directory, **way) for way in ways] == [True] * 6 + [False], "--by name is how"
     assert not any(made(directory, **way) for way in ways)
-    assert not made(directory, top=1, sort="name:asc"), "rows are chosen of what is kept"
+    assert not made(directory, top=1, sort="name:asc"), "rows are chosen of the cached ones"
 
 
 def test_the_users_file_of_devices_is_part_of_an_answer(directory: Path, made: Callable[..., bool]) -> None:
@@ -121,21 +115,21 @@ def test_other_libraries_and_plug_ins_answer_for_themselves(
 ) -> None:
     assert made(directory)
     with monkeypatch.context() as patch:
-        patch.setattr(kept_answers, "metadata_folders", lambda: {"duckdb-99.dist-info": False})
+        patch.setattr(cached_answers, "metadata_folders", lambda: {"duckdb-99.dist-info": False})
         assert made(directory)
         assert not made(directory)
     with monkeypatch.context() as patch:
-        patch.setattr(kept_answers, "are_none", lambda: False)
+        patch.setattr(cached_answers, "are_none", lambda: False)
         assert made(directory, "steps")
         assert made(directory, "steps"), "its code has no version to rely on"
-    assert made(directory, "steps"), "nothing was kept of it"
+    assert made(directory, "steps"), "nothing of it was cached"
 
 
 def test_another_store_has_other_answers(directory: Path, made: Callable[..., bool]) -> None:
     assert made(directory)
     others = {**ROWS, "host_event": ROWS["host_event"][:1]}
     other = write_directory(directory.parent / "other", others)
-    (directory / KEPT_FILE).rename(other / KEPT_FILE)
+    (directory / RESULTS_FOLDER).rename(other / RESULTS_FOLDER)
     assert made(other)
 
 
@@ -144,19 +138,9 @@ def test_a_folder_that_nobody_may_write_stays_as_it_is(directory: Path, made: Ca
     try:
         with Store.open(directory) as store:
             ask(find("operators"), store)
-        assert not (directory / KEPT_FILE).exists()
+        assert not (directory / RESULTS_FOLDER).exists()
     finally:
         directory.chmod(0o755)
-
-
-def test_two_who_ask_at_once_both_get_their_answers(directory: Path) -> None:
-    with Store.open(directory) as one, Store.open(directory) as other:
-        kept = [store.kept for store in (one, other)]
-        first, second = ask(find("operators"), one), ask(find("operators"), other)
-        assert first.arrow.equals(second.arrow)
-        assert kept[0] is not kept[1]
-    with Store.open(directory) as store:
-        assert ask(find("operators"), store).arrow.equals(first.arrow)
 
 
 CHECK = {
@@ -171,10 +155,10 @@ CHECK = {
         {"rows": pa.table({"name": ["x"], "count": ["7"]})},
         {"rows": pa.table({"name": pa.array([["x"]])})},
         {"sources": "text"},
-        {"sources": (b"x",)},
-        {"checks": ({**CHECK, "severity": None},)},
-        {"checks": ({**CHECK, "count": "zzz"},)},
-        {"checks": ({"rank": 0},)},
+        {"sources": [7]},
+        {"checks": [{**CHECK, "severity": None}]},
+        {"checks": [{**CHECK, "count": "zzz"}]},
+        {"checks": [{"rank": 0}]},
         {"note": None},
         {"ranks": "2"},
     ],
@@ -184,18 +168,24 @@ def test_a_forged_answer_counts_as_absent(
 ) -> None:
     with Store.open(directory) as store:
         right = ask(find("operators"), store)
-    parts = {"rows": right.arrow, "sources": right.sources, "checks": (CHECK,), "note": "kept", "ranks": 1}
-    for given, note in ((parts, "kept"), ({**parts, **forged}, right.note)):
-        monkeypatch.setattr(Kept, "get", lambda *_, given=given: tuple(given.values()))
+    about = {"sources": right.sources, "checks": [CHECK], "note": "cached", "ranks": 1}
+    for given, note in (({}, "cached"), (forged, right.note)):
+        rows = given.get("rows", right.arrow).replace_schema_metadata(
+            {cached_answers._METADATA: json.dumps({**about, **{k: v for k, v in given.items() if k != "rows"}})}
+        )
+        monkeypatch.setattr(ResultCache, "get", lambda *_, rows=rows: rows)
         with Store.open(directory) as store:
             answer = ask(find("operators"), store)
         assert (answer.note, answer.arrow) == (note, right.arrow)
 
 
-@pytest.mark.parametrize("value", [None, 7, (1, 2, 3, 4), ([], (), ({},), ""), "text"])
-def test_what_is_no_answer_counts_as_absent(directory: Path, monkeypatch: pytest.MonkeyPatch, value: object) -> None:
+@pytest.mark.parametrize("about", [None, "", "7", "[1, 2]", "{}"])
+def test_what_is_no_answer_counts_as_absent(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, about: str | None
+) -> None:
     with Store.open(directory) as store:
         right = ask(find("operators"), store)
-    monkeypatch.setattr(Kept, "get", lambda *_: value)
+    metadata = None if about is None else {cached_answers._METADATA: about}
+    monkeypatch.setattr(ResultCache, "get", lambda *_: right.arrow.replace_schema_metadata(metadata))
     with Store.open(directory) as store:
         assert ask(find("operators"), store).to_dict() == right.to_dict()
