@@ -8,7 +8,20 @@ import pytest
 from tests.processes import python
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ["duckdb", "numpy", "pyarrow", "torch", "rich", "click", "fsspec", "isal", "pandas", "starlette", "uvicorn"]
+HEAVY = [
+    "duckdb",
+    "numpy",
+    "pyarrow",
+    "torch",
+    "rich",
+    "click",
+    "fsspec",
+    "isal",
+    "adbc_driver_manager",
+    "pandas",
+    "starlette",
+    "uvicorn",
+]
 
 BLOCK_TORCH = """
 import sys

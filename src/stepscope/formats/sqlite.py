@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from queue import SimpleQueue
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stepscope.base.errors import SourceError
 from stepscope.base.quoting import sql_name
 from stepscope.formats.scratch import kept_columns
-from stepscope.formats.sqlite_packed import PACKED, TEXTS, as_text, packing_query, unpacked
+
+if TYPE_CHECKING:
+    from adbc_driver_manager import AdbcConnection
 
 MAGIC = b"SQLite format 3\x00"
 LONGEST_TEXT = 1 << 20
@@ -32,10 +32,9 @@ _PLAIN = re.compile(r"\s*CREATE\s+TABLE\s", re.IGNORECASE)
 """Not `CREATE VIRTUAL TABLE`, whatever is between the words."""
 _BATCH = 1 << 14
 _CHUNK = 1 << 16
+"""Rows of one query. ADBC derives a column's type from the first batch, so that all rows of a query are one batch."""
+_MAX_CHUNK_BYTES = 1 << 30
 _FEW = 64
-_READERS = 2
-"""Threads that read a long table, each with its own connection."""
-_AHEAD = 2 * _READERS
 
 ERRORS = {
     "database-damaged": (
@@ -76,7 +75,8 @@ class Database:
     """An open database: rows of its tables, and its strings by number.
 
     Args:
-        connect: opens another connection to it; its owner closes those left open.
+        connection: to it, closed by its owner.
+        connect_arrow: opens a connection of ADBC, closed by its owner.
         label: its name, for messages.
         size: of the file, in bytes.
         layout: whose database it is.
@@ -86,18 +86,25 @@ class Database:
         unnamed: how many values of `columns` refer to a string that the database does not have.
     """
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], label: str, size: int, layout: Layout) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        connect_arrow: Callable[[], AdbcConnection],
+        label: str,
+        size: int,
+        layout: Layout,
+    ) -> None:
         self.damage: str | None = None
         self.unnamed = 0
         self._label = label
-        self._connect = connect
-        self._connection = connect()
+        self._connection = connection
+        self._connect_arrow = connect_arrow
         self._layout = layout
+        self._size = size
         self._most_rows = size // _BYTES_PER_ROW
         self._without_row_ids: set[str] = set()
-        self._whole: dict[str, frozenset[str]] = {}
+        self._integers: dict[str, frozenset[str]] = {}
         self._columns = self._plain_tables()
-        self._strings: dict[int, str] | None = None
         if layout.always and not self.has(layout.strings[0]):
             raise damaged(label, layout, f"no table {layout.strings[0]}")
 
@@ -105,15 +112,14 @@ class Database:
         """Columns of each table that is not a view or virtual table."""
         listed = self._fetch("SELECT name, sql FROM sqlite_master WHERE type = 'table'", 1 << 16)
         plain = {str(name): sql for name, sql in listed if isinstance(sql, str) and _PLAIN.match(sql)}
-        # Columns that are computed when read are not listed by table_info.
         types = {
             name: {str(row[1]): str(row[2]) for row in self._fetch(f"PRAGMA table_info({sql_name(name)})")}
             for name in plain
         }
+        # Columns that are computed when read are not listed by table_info.
         columns = {name: frozenset(listed) for name, listed in types.items()}
-        # SQLite's own rule: a declared type with these letters turns texts of digits into integers.
-        self._whole = {
-            name: frozenset(one for one, declared in listed.items() if "INT" in declared.upper())
+        self._integers = {
+            name: frozenset(column for column, declared in listed.items() if "INT" in declared.upper())
             for name, listed in types.items()
         }
         self._without_row_ids = {
@@ -182,146 +188,109 @@ class Database:
             table: its name.
             columns: the columns to read; a missing one is NULL.
             only: the rows to read; all if the table lacks the column in the condition.
-            types: by column, as in `rows`, or `name` for a text or the number of a string, which
-                becomes a dictionary of texts.
+            types: by column, as in `rows`, or `name` for the number of a string, or its text, which become a
+                dictionary of texts.
 
         Raises:
             SourceError: the database is damaged.
         """
         kinds = {name: types.get(name, "integer") for name in columns}
-        numbering: dict[str, dict[Any, int]] = {name: {} for name in columns}
         parts: dict[str, list[pa.Array]] = {name: [] for name in columns}
-        for chunk in self._chunks(table, kinds, only, numbering):
+        for chunk in self._chunks(table, kinds, only):
             for name, values in kept_columns(chunk).items():
                 parts[name].append(values)
-        return pa.table(
-            {
-                name: self._named(numbering[name], parts[name])
-                if kind == "name"
-                else pa.chunked_array(parts[name], _ARROW[kind])
-                for name, kind in kinds.items()
-            }
-        )
+        return pa.table({name: _joined(parts[name], _ARROW[kind]) for name, kind in kinds.items()})
 
     def chunks(self, table: str, columns: Sequence[str], only: Only | None = None, **types: str) -> Iterator[pa.Table]:
-        """The same rows, some tens of thousands at a time, of which the caller keeps less.
+        """The same rows, some tens of thousands at a time.
 
         Raises:
             SourceError: the database is damaged.
         """
-        kinds = {name: types.get(name, "integer") for name in columns}
-        numbering: dict[str, dict[Any, int]] = {name: {} for name in columns}
-        for chunk in self._chunks(table, kinds, only, numbering):
-            yield pa.table(
-                {
-                    name: self._named(numbering[name], [values]) if kinds[name] == "name" else values
-                    for name, values in chunk.items()
-                }
-            )
-            for codes in numbering.values():
-                codes.clear()
+        yield from map(pa.table, self._chunks(table, {name: types.get(name, "integer") for name in columns}, only))
 
-    def _chunks(
-        self, table: str, kinds: dict[str, str], only: Only | None, numbering: dict[str, dict[Any, int]]
-    ) -> Iterator[dict[str, pa.Array]]:
-        """Rows in order; names as their index in `numbering`."""
-        known = self._columns.get(table, frozenset())
-        there = {name: kind for name, kind in kinds.items() if name in known}
+    def _chunks(self, table: str, kinds: dict[str, str], only: Only | None) -> Iterator[dict[str, pa.Array]]:
+        """Rows in order, as columns."""
+        known = self._columns.get(table)
+        if not known:
+            return
+        present = [(name, kind) for name, kind in kinds.items() if name in known]
+        # A tool may write texts in place of the numbers of strings; the column is declared for them then.
+        texts = [(name, "text") for name, kind in present if kind == "name" and name not in self._integers[table]]
         where = self._where(table, only)
-        for chunk in self._present(table, there, where, numbering) if known else ():
-            count = len(next(iter(chunk.values())))
-            yield {
-                name: chunk[name] if name in chunk else pa.nulls(count, pa.int32() if kind == "name" else _ARROW[kind])
-                for name, kind in kinds.items()
-            }
+        needed = {name for name, _ in present} | ({only.column} if only is not None and where else set())
+        stored = ", ".join(map(sql_name, sorted(needed))) or "1"
+        left = self._most_rows
+        for rows, limit in self._row_ranges(table):
+            # Pages that form a circle have rows without end, none of which may be chosen: so the limit is inside.
+            source = f"(SELECT {stored} FROM {rows} LIMIT {limit + 1}) WHERE {where or 'TRUE'}"
+            fetched = self._fetch_columns(present + texts, source)
+            arrays = [
+                _typed(column.combine_chunks(), kind)
+                for (_, kind), column in zip(present + texts, fetched.columns[1:], strict=True)
+            ]
+            columns = {name: array for (name, _), array in zip(present, arrays, strict=False)}
+            named = {name: array for (name, _), array in zip(texts, arrays[len(present) :], strict=True)}
+            count = len(fetched)
+            left -= count
+            if count > limit or left < 0:
+                raise self._too_many_rows()
+            for name, kind in kinds.items():
+                if name not in known:
+                    columns[name] = pa.nulls(count, _ARROW[kind])
+                elif kind == "name":
+                    columns[name] = self._named(columns[name], named.get(name))
+            yield {name: columns[name] for name in kinds}
 
-    def _present(
-        self, table: str, kinds: dict[str, str], where: str, numbering: dict[str, dict[Any, int]]
-    ) -> Iterator[dict[str, pa.Array]]:
-        """The columns that a table has, some tens of thousands of rows at a time."""
-        asked = ", ".join(_of_type(sql_name(name), kind) for name, kind in kinds.items())
-        limits = self._limits(table) if kinds else None
-        if limits is None:
-            only = f" WHERE {where}" if where else ""
-            query = f"SELECT {asked or 'NULL'} FROM {sql_name(table)}{only}"
-            yield from (_by_row(batch, kinds or {"": "integer"}, numbering) for batch in self._batches(query))
-            return
-        packed = {name: kind for name, kind in kinds.items() if kind in PACKED}
-        beside = {name: kind for name, kind in kinds.items() if kind not in PACKED}
-        sources = [
-            f"{sql_name(table)} NOT INDEXED WHERE {limit}{f' AND {where}' if where else ''} "
-            f"ORDER BY rowid LIMIT {_CHUNK + 1}"
-            for limit in limits
-        ]
-        queries = [packing_query(source, packed, self._whole[table]) for source in sources]
-        for source, found in zip(sources, self._each_of(queries), strict=True):
-            rows = found[0]
-            if rows > _CHUNK:
-                raise damaged(self._label, self._layout, "more rows than it has room for")
-            if not rows:
-                continue
-            columns = unpacked(found, packed, LONGEST_TEXT)
-            if columns is None:
-                columns, beside_them = {}, kinds
-            else:
-                beside_them = beside
-                for name in packed:
-                    if kinds[name] == "name":
-                        columns[name] = _coded(columns[name], numbering[name])
-            if beside_them:
-                asked = ", ".join(_of_type(sql_name(name), kind) for name, kind in beside_them.items())
-                listed = list(self._fetch(f"SELECT {asked} FROM {source}", rows))
-                columns |= _by_row(listed, beside_them, numbering)
-            yield columns
+    def _fetch_columns(self, kinds: Sequence[tuple[str, str]], source: str) -> pa.Table:
+        """The columns after one that has a value in each row.
 
-    def _limits(self, table: str) -> list[str] | None:
-        """Conditions that divide a table by its row ids; None if it has none, or they are far apart."""
+        Raises:
+            SourceError: the database is damaged, or has more text than fits: ADBC's offsets overflow at 2 GiB, and
+                rows that share pages can hold more text than the file has bytes.
+        """
+        texts = [sql_name(name) for name, kind in kinds if kind in ("text", "blob", "hex")]
+        if texts:
+            size = " + ".join(f"total(length(CAST({text} AS BLOB)))" for text in texts)
+            ((total,),) = self._fetch(f"SELECT {size} FROM {source}", 1)
+            if total > min(self._size, _MAX_CHUNK_BYTES):
+                raise damaged(self._label, self._layout, "more text than it has room for")
+        exact = [_of_type(sql_name(name), kind) for name, kind in kinds]
+        integers = [at for at, (_, kind) in enumerate(kinds) if kind in ("integer", "name")]
+        quick = list(exact)
+        for at in integers:
+            quick[at] = _number(sql_name(kinds[at][0]))
+        fetched = self._arrow_table(f"SELECT {', '.join(['1', *quick])} FROM {source}")
+        if any(pa.types.is_floating(fetched.columns[at + 1].type) for at in integers):
+            return self._arrow_table(f"SELECT {', '.join(['1', *exact])} FROM {source}")
+        return fetched
+
+    def _row_ranges(self, table: str) -> Iterator[tuple[str, int]]:
+        """Sources of a table's rows, in order, and how many rows each can have at most."""
+        source = f"{sql_name(table)} NOT INDEXED"
         if table in self._without_row_ids:
-            return None
-        # If one query asks for both, SQLite scans the table.
-        ends = (f"(SELECT {end}(rowid) FROM {sql_name(table)})" for end in ("min", "max"))
-        ((low, high),) = self._fetch(f"SELECT {', '.join(ends)}", 1)
-        if low is None:
-            return []
-        if high - low > max(self._most_rows, _CHUNK):
-            return None
-        return [f"rowid BETWEEN {first} AND {min(first + _CHUNK - 1, high)}" for first in range(low, high + 1, _CHUNK)]
-
-    def _each_of(self, queries: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-        """The only row of each query; if there are many, some are read ahead."""
-        if len(queries) <= _READERS:
-            yield from (row for query in queries for row in self._fetch(query, 1))
+            yield source, self._most_rows
             return
-        with ExitStack() as opened_, ThreadPoolExecutor(_READERS) as pool:
-            free: SimpleQueue[sqlite3.Connection] = SimpleQueue()
-            for _ in range(_READERS):
-                free.put(opened_.enter_context(closing(self._connect())))
+        after, last = "TRUE", None
+        while True:
+            at_end = f"{source} WHERE {after} ORDER BY rowid LIMIT 1 OFFSET {_CHUNK - 1}"
+            found = list(self._fetch(f"SELECT rowid FROM {at_end}"))
+            if not found:
+                yield f"{source} WHERE {after} ORDER BY rowid", _CHUNK
+                return
+            ((end,),) = found
+            if last is not None and end <= last:
+                raise self._too_many_rows()
+            yield f"{source} WHERE {after} AND rowid <= {end:d} ORDER BY rowid", _CHUNK
+            after, last = f"rowid > {end:d}", end
 
-            def read(query: str) -> tuple[Any, ...]:
-                connection = free.get()
-                try:
-                    (row,) = self._fetch(query, 1, connection)
-                finally:
-                    free.put(connection)
-                return row
-
-            waiting: deque[Future[tuple[Any, ...]]] = deque()
-            for query in queries:
-                waiting.append(pool.submit(read, query))
-                if len(waiting) > _AHEAD:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-
-    def _named(self, codes: dict[Any, int], part: list[pa.Array]) -> pa.DictionaryArray:
-        """Numbers of strings, and texts, as texts; NULL if there is no such string."""
-        numbers = pa.chunked_array(part, pa.int32()).combine_chunks()
-        texts = [one if isinstance(one, str) else self._text(one) for one in codes]
-        numbering: dict[str, int] = {}
-        place = [None if one is None else numbering.setdefault(one, len(numbering)) for one in texts]
-        indices = pa.array(place, pa.int32()).take(numbers)
-        self.unnamed += indices.null_count - numbers.null_count
-        return pa.DictionaryArray.from_arrays(indices, pa.array(list(numbering), pa.string()))
+    def _named(self, numbers: pa.Array, texts: pa.Array | None) -> pa.DictionaryArray:
+        """Numbers of strings, or texts, as texts; NULL if there is no such string."""
+        coded = numbers.dictionary_encode()
+        known = pa.array(list(map(self._strings.get, coded.dictionary.to_pylist())), pa.string()).dictionary_encode()
+        named = pa.DictionaryArray.from_arrays(known.indices.take(coded.indices), known.dictionary)
+        self.unnamed += named.null_count - numbers.null_count
+        return named if texts is None else pc.coalesce(texts, named.cast(pa.string())).dictionary_encode()
 
     def distinct(self, table: str, column: str, bits: int = 0) -> set[int]:
         """The distinct integers in a column, without their lowest bits."""
@@ -374,34 +343,45 @@ class Database:
 
     def string(self, number: int | None) -> str:
         """The string with this number; empty if there is none."""
-        return self._text(number) or ""
+        return "" if number is None else self._strings.get(number, "")
 
-    def _text(self, number: int | None) -> str | None:
-        if self._strings is None:
-            table, numbers, texts = self._layout.strings
-            listed = self.rows(table, (numbers, texts), **{texts: "text"})
-            self._strings = {i: s for i, s in listed if i is not None and s is not None}
-        return None if number is None else self._strings.get(number)
+    @cached_property
+    def _strings(self) -> dict[int, str]:
+        table, numbers, texts = self._layout.strings
+        rows = self.rows(table, (numbers, texts), **{texts: "text"})
+        return {number: text for number, text in rows if number is not None and text is not None}
 
-    def _fetch(
-        self, query: str, most: int | None = None, connection: sqlite3.Connection | None = None
-    ) -> Iterator[tuple[Any, ...]]:
-        for rows in self._batches(query, most, connection):
-            yield from rows
+    @cached_property
+    def _arrow(self) -> AdbcConnection:
+        return self._connect_arrow()
 
-    def _batches(
-        self, query: str, most: int | None = None, connection: sqlite3.Connection | None = None
-    ) -> Iterator[list[tuple[Any, ...]]]:
+    def _arrow_table(self, query: str) -> pa.Table:
+        # Imported here: most recordings are no databases. The module `dbapi` would import pandas and polars.
+        from adbc_driver_manager import AdbcStatement, Error
+
+        try:
+            with AdbcStatement(self._arrow) as statement:
+                statement.set_options(**{"adbc.sqlite.query.batch_rows": str(1 << 30)})
+                statement.set_sql_query(query)
+                rows, _ = statement.execute_query()
+                return pa.RecordBatchReader.from_stream(rows).read_all()
+        except (Error, OSError, pa.ArrowException) as error:
+            raise damaged(self._label, self._layout, str(error)) from None
+
+    def _fetch(self, query: str, most: int | None = None) -> Iterator[tuple[Any, ...]]:
         left = self._most_rows if most is None else most
         try:
-            cursor = (connection or self._connection).execute(query)
+            cursor = self._connection.execute(query)
             while rows := cursor.fetchmany(_BATCH):
                 left -= len(rows)
                 if left < 0:
-                    raise damaged(self._label, self._layout, "more rows than it has room for")
-                yield rows
+                    raise self._too_many_rows()
+                yield from rows
         except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
             raise damaged(self._label, self._layout, str(error)) from None
+
+    def _too_many_rows(self) -> SourceError:
+        return damaged(self._label, self._layout, "more rows than it has room for")
 
 
 _ARROW = {
@@ -411,39 +391,45 @@ _ARROW = {
     "number": pa.float64(),
     "blob": pa.binary(),
     "hex": pa.string(),
+    "name": pa.dictionary(pa.int32(), pa.string()),
 }
 
 
-def _by_row(
-    rows: Sequence[tuple[Any, ...]], kinds: dict[str, str], numbering: dict[str, dict[Any, int]]
-) -> dict[str, pa.Array]:
-    """Rows as columns, names as their index in `numbering`."""
-    made = {}
-    for (name, kind), values in zip(kinds.items(), zip(*rows, strict=True), strict=True):
-        if kind == "name":
-            codes = numbering[name]
-            places = [None if one is None else codes.setdefault(one, len(codes)) for one in values]
-            made[name] = pa.array(places, pa.int32())
-        else:
-            made[name] = pa.array(values, _ARROW[kind])
-    return made
+def _joined(parts: list[pa.Array], kind: pa.DataType) -> pa.ChunkedArray | pa.Array:
+    """Chunks of a column, dictionaries as one."""
+    column = pa.chunked_array(parts, kind)
+    return column.unify_dictionaries().combine_chunks() if parts and pa.types.is_dictionary(kind) else column
 
 
-def _coded(numbers: pa.Array, codes: dict[Any, int]) -> pa.Array:
-    """Numbers of strings as their index in `codes`, which grows."""
-    coded = numbers.dictionary_encode()
-    places = [codes.setdefault(one, len(codes)) for one in coded.dictionary.to_pylist()]
-    return pa.array(places, pa.int32()).take(coded.indices)
+def _typed(array: pa.Array, kind: str) -> pa.Array:
+    """Values that ADBC read, as their kind's type; texts are valid and not too long, names are numbers."""
+    arrow = pa.int64() if kind == "name" else _ARROW[kind]
+    if array.null_count == len(array):
+        return pa.nulls(len(array), arrow)  # ADBC cannot know the type
+    if arrow != pa.string():
+        return array.cast(arrow)
+    try:
+        array = array.view(pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = array.view(pa.binary()).to_pylist()
+        array = pa.array([None if text is None else text.decode("utf-8", "replace") for text in texts], pa.string())
+    too_long = pc.max(pc.binary_length(array)).as_py() > LONGEST_TEXT
+    return pc.utf8_slice_codeunits(array, 0, LONGEST_TEXT) if too_long else array
+
+
+def _number(column: str) -> str:
+    """SQL for an integer or real, which takes half as long as asking for its type: texts and blobs are greater than all
+    numbers, if no declared type converts them."""
+    return f"CASE WHEN +{column} <= {(1 << 63) - 1} THEN {column} END"
 
 
 def _of_type(column: str, kind: str) -> str:
+    """SQL for a value, NULL if it is of another kind."""
     if kind == "number":
         return f"CASE WHEN typeof({column}) IN ('integer', 'real') THEN CAST({column} AS REAL) END"
-    if kind == "name":
-        return f"CASE WHEN typeof({column}) IN ('integer', 'text') THEN {column} END"
-    if kind in TEXTS:
-        return f"CASE WHEN {TEXTS[kind].format(column)} THEN {as_text(column, kind)} END"
-    return f"CASE WHEN typeof({column}) = '{kind}' THEN {column} END"
+    if kind == "hex":
+        return f"CASE typeof({column}) WHEN 'blob' THEN hex({column}) WHEN 'text' THEN {column} END"
+    return f"CASE WHEN typeof({column}) = '{'integer' if kind == 'name' else kind}' THEN {column} END"
 
 
 def damaged(label: str, layout: Layout, reason: str) -> SourceError:

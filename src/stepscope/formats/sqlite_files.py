@@ -8,14 +8,19 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stepscope.base.errors import SourceError
 from stepscope.formats.container import Member
 from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.sqlite import LONGEST_TEXT, MAGIC, Database, Layout, damaged
 
+if TYPE_CHECKING:
+    from adbc_driver_manager import AdbcConnection
+
 _PIECE = 1 << 20
 _HEADER_BYTES = 100
+_SETTINGS = ("PRAGMA trusted_schema = OFF", "PRAGMA query_only = ON", "PRAGMA cell_size_check = ON")
 _LATER = {"-wal": "unmerged_wal", "-journal": "unfinished_database"}
 """Files that SQLite keeps beside a database: the last writes, or what must be undone."""
 
@@ -61,25 +66,31 @@ def _lies_plain(member: Member) -> bool:
 def _connected(path: Path, label: str, layout: Layout) -> Iterator[Database]:
     size = path.stat().st_size
     _check_complete(path, size, label, layout)
+    uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+    with ExitStack() as opened_:
 
-    def connect() -> sqlite3.Connection:
-        try:
-            connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=ro&immutable=1",
-                uri=True,
-                isolation_level=None,
-                check_same_thread=False,
+        def connect_arrow() -> AdbcConnection:
+            import adbc_driver_sqlite
+            from adbc_driver_manager import AdbcConnection, AdbcStatement
+
+            connection: AdbcConnection = opened_.enter_context(
+                AdbcConnection(opened_.enter_context(adbc_driver_sqlite.connect(uri)))
             )
+            for setting in _SETTINGS:
+                with AdbcStatement(connection) as statement:
+                    statement.set_sql_query(setting)
+                    statement.execute_update()
+            return connection
+
+        try:
+            connection = opened_.enter_context(closing(sqlite3.connect(uri, uri=True, isolation_level=None)))
         except sqlite3.Error as error:
             raise damaged(label, layout, str(error)) from None
         connection.text_factory = lambda text: text[:LONGEST_TEXT].decode("utf-8", "replace")
-        for setting in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
+        for setting in _SETTINGS:
             with suppress(sqlite3.Error):
-                connection.execute(f"PRAGMA {setting}")
-        return connection
-
-    with ExitStack() as opened_:
-        database = Database(lambda: opened_.enter_context(closing(connect())), label, size, layout)
+                connection.execute(setting)
+        database = Database(connection, connect_arrow, label, size, layout)
         database.damage = next(
             (
                 damage

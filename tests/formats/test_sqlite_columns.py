@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
+from stepscope.base.errors import SourceError
 from stepscope.formats import sqlite as database_of
 from stepscope.formats.container import members
 from stepscope.formats.nsys.export import NSYS
@@ -82,7 +83,7 @@ def test_columns_of_declared_types_are_read_as_row_by_row(rows, tmp_path_factory
         found = columns(database)
     names = {1: "one", 2: "two"}
     assert [row["id"] for row in found] == [one for one, _ in stored]
-    assert [row["name"] for row in found] == [name if isinstance(name, str) else names.get(name) for _, name in stored]
+    assert [row["name"] for row in found] == [names.get(name) for _, name in stored]
 
 
 ROWS = [(n, 1 + n % 2, f"text {n}", n / 2, n) for n in range(5)]
@@ -133,3 +134,11 @@ def test_texts_that_are_no_utf8_are_read_with_marks(tmp_path):
     with opened_database(member, NSYS) as database:
         found = database.columns("events", ("text",), text="text")["text"].to_pylist()
     assert found == ["good", "�A"]
+
+
+def test_more_text_than_arrow_can_address_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(database_of, "_MAX_CHUNK_BYTES", 30)
+    refused = pytest.raises(SourceError, match="more text than it has room for")
+    with opened(tmp_path / "report.sqlite", ROWS) as database, refused as error:
+        columns(database)
+    assert error.value.slug == "database-damaged"
