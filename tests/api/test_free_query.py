@@ -149,7 +149,7 @@ def test_every_answer_can_be_selected(steps, question):
 def test_an_unknown_answer_is_refused_with_the_nearest(answered):
     with pytest.raises(UsageError, match="no answer 'kernel'") as caught:
         answered("SELECT * FROM answer.kernel")
-    assert caught.value.hint.startswith("did you mean kernels ")
+    assert caught.value.hint.startswith("did you mean kernels? ")
     assert caught.value.slug == "unknown-answer"
 
 

@@ -54,7 +54,7 @@ def test_what_is_alive_at_a_moment_and_in_a_stretch_is_listed(show: Any) -> None
     page.wait_for_selector("main[aria-busy=false]")
     rows = page.locator(".answer-table tbody tr")
     assert rows.count() == 2
-    assert "question=allocations" in page.url
+    assert "by=allocation" in page.url
     plot.press("Escape")
     page.wait_for_selector("text=The dotted line is the peak")
     if report.address.startswith("file:"):

@@ -32,7 +32,7 @@ ROWS = {
 
 def test_each_allocation_has_its_lifetime_and_what_made_it(diff):
     diff(
-        "allocations",
+        "memory",
         ROWS,
         """
         bytes,alloc_ns,free_ns,lifetime_ns,category,operator,alloc_step,free_step,stack
@@ -41,30 +41,31 @@ def test_each_allocation_has_its_lifetime_and_what_made_it(diff):
         30,,40,,unknown,,,8,
         5,50,,,unknown,,8,,
         """,
+        by="allocation",
     )
 
 
 def test_what_is_alive_at_a_moment_at_the_peak_or_in_a_stretch(diff):
-    diff("allocations", ROWS, "bytes\n60\n30", at_ns=35)
-    diff("allocations", ROWS, "bytes\n60\n40\n30", at_peak=True)
-    diff("allocations", ROWS, "bytes\n60\n5", part=Part(window=(45, 99)))
-    diff("allocations", ROWS, "bytes\n60\n30\n5", steps=[8])
+    diff("memory", ROWS, "bytes\n60\n30", at_ns=35, by="allocation")
+    diff("memory", ROWS, "bytes\n60\n40\n30", at_peak=True, by="allocation")
+    diff("memory", ROWS, "bytes\n60\n5", part=Part(window=(45, 99)), by="allocation")
+    diff("memory", ROWS, "bytes\n60\n30\n5", steps=[8], by="allocation")
 
 
 def test_a_report_may_pick_what_is_alive_at_a_moment():
-    (moment,) = (one for one in find("allocations").parameters if one.name == "at_ns")
+    (moment,) = (one for one in find("memory").parameters if one.name == "at_ns")
     since, until = moment.picks
     with Store.from_rows(ROWS) as store:
         trace = Trace(store)
         for at in (5, 10, 30, 35, 55, 60):
             lasting = [
                 row
-                for row in trace.allocations().to_dict()["rows"]
+                for row in trace.memory(by="allocation").to_dict()["rows"]
                 if (row[since] or 0) <= at and (row[until] is None or at < row[until])
             ]
-            assert trace.allocations(at_ns=at).to_dict()["rows"] == lasting, at
+            assert trace.memory(by="allocation", at_ns=at).to_dict()["rows"] == lasting, at
 
 
 def test_those_of_an_operator_or_a_category(diff):
-    diff("allocations", ROWS, "bytes\n60", operator="aten::add")
-    diff("allocations", ROWS, "bytes\n30\n5", category="unknown")
+    diff("memory", ROWS, "bytes\n60", operator="aten::add", by="allocation")
+    diff("memory", ROWS, "bytes\n30\n5", category="unknown", by="allocation")

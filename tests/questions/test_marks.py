@@ -18,7 +18,7 @@ SUMS = "devices device-work device-times kernel-names stream-order"
 RESTS_ON = {
     "summary findings": EVERYTHING,
     "steps": "host-times device-work device-times kernel-names launches clocks steps",
-    "device-time overlap kernel-types": "devices device-work device-times kernel-names",
+    "device-time overlap": "devices device-work device-times kernel-names",
     "gpu-summary gpu-trace kernels copies synchronizations": SUMS,
     "api-summary hotspots": "host-times",
     "operators modules": "host-times device-work device-times stream-order launches replayed-operators",
@@ -32,10 +32,9 @@ RESTS_ON = {
     "stragglers": "host-times devices device-work device-times kernel-names clocks steps across-ranks",
     "drift durations": "host-times devices device-work device-times steps",
     "communication": "devices device-work device-times kernel-names clocks across-ranks",
-    "all-to-all": "device-work kernel-names",
     "efficiency": f"{SUMS} launches replayed-operators clocks steps",
     "prof": "devices device-work device-times launches replayed-operators",
-    "memory memory-curve allocations": "memory steps",
+    "memory": "memory steps",
     # What checks find wrong is events, and these figures come from none.
     "onednn host-metrics counters metrics inline phases throughput checks sources": "",
 }

@@ -150,8 +150,8 @@ def test_lost_events_leave_a_part_that_nothing_explains(diff):
 def test_no_memory_events_are_no_rows(answer):
     for by in ("device", "category", "step", "pool", "oom"):
         assert len(answer("memory", {}, by=by)) == 0
-    assert len(answer("memory-curve", {})) == 0
-    assert len(answer("allocations", {})) == 0
+    assert len(answer("memory", {}, by="time")) == 0
+    assert len(answer("memory", {}, by="allocation")) == 0
 
 
 def test_a_training_by_category_and_step(opened):
@@ -311,8 +311,8 @@ def test_peak_of_the_shared_snapshots_and_what_is_alive_equal_a_replay(shared_tr
         assert {k: v for k, v in found.items() if v} == wanted
         for by in ("category", "operator", "module", "stack"):
             assert sum(one["bytes"] for one in trace.memory(by=by).rows()) == peak
-        assert max(one["allocated_bytes"] for one in trace.memory_curve().rows()) == peak
-        assert sum(one["bytes"] for one in trace.allocations(at_peak=True).rows()) == peak
+        assert max(one["allocated_bytes"] for one in trace.memory(by="time").rows()) == peak
+        assert sum(one["bytes"] for one in trace.memory(by="allocation", at_peak=True).rows()) == peak
 
 
 KINETO = (

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.questions.memory_curve import thinned
+from stepscope.analysis.memory.curve import thinned
 
 
 def event(time, address, size, total, **more):
@@ -26,7 +26,7 @@ ROWS = {
 
 def test_a_row_is_what_was_in_use_from_then_on(diff):
     diff(
-        "memory-curve",
+        "memory",
         ROWS,
         """
         time_ns,allocated_bytes,reserved_bytes,activations_bytes,unknown_bytes,events
@@ -35,20 +35,21 @@ def test_a_row_is_what_was_in_use_from_then_on(diff):
         6,130,500,10,120,1
         7,120,500,0,120,1
         """,
+        by="time",
     )
 
 
 def test_memory_of_the_host_has_no_reserved(diff):
     rows = {"memory_event": [event(1, 1, 4, 4, device=None, device_kind="cpu", total_reserved_bytes=0)]}
-    diff("memory-curve", rows, "kind,device,allocated_bytes,reserved_bytes\ncpu,,0,\ncpu,,4,")
+    diff("memory", rows, "kind,device,allocated_bytes,reserved_bytes\ncpu,,0,\ncpu,,4,", by="time")
 
 
 def test_a_thinned_curve_says_so(answer):
     rows = {"memory_event": [event(n, n, 1, n + 1) for n in range(100)]}
-    found = answer("memory-curve", rows, points=8)
+    found = answer("memory", rows, by="time", points=8)
     assert "Thinned out" in found.note
     assert sum(row["events"] for row in found.rows()) == 101
-    assert answer("memory-curve", rows, points=0).note == ""
+    assert answer("memory", rows, by="time", points=0).note == ""
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1, max_size=60), st.integers(0, 20))

@@ -1,10 +1,16 @@
-"""How much communication is hidden, and which kernels it slows."""
+"""Which types of work ran at once, how much communication is hidden, and which kernels it slows."""
 
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
 
 import stepscope
+from stepscope.query.ask import ask
+from stepscope.questions import find
+from stepscope.store.open import Store
 
 
 def work(kind: str, start: int, end: int, **more: Any) -> dict[str, Any]:
@@ -13,7 +19,7 @@ def work(kind: str, start: int, end: int, **more: Any) -> dict[str, Any]:
 
 def test_hidden_and_exposed_time_are_told_apart_by_device(diff: Any) -> None:
     diff(
-        "overlap",
+        "device-time",
         {
             "device_event": [
                 work("communication", 0, 100, stream=1),
@@ -24,7 +30,7 @@ def test_hidden_and_exposed_time_are_told_apart_by_device(diff: Any) -> None:
             ]
         },
         """
-        rank,device,communication_ns,hidden_ns,exposed_ns,overlap_ratio,computation_ns
+        rank,device,communication_ns,hidden_communication_ns,exposed_communication_ns,overlap_ratio,computation_ns
         0,0,120,50,70,0.4166666666666667,50
         0,1,0,0,0,,10
         """,
@@ -33,18 +39,65 @@ def test_hidden_and_exposed_time_are_told_apart_by_device(diff: Any) -> None:
 
 def test_a_step_has_what_runs_in_its_time(diff: Any) -> None:
     diff(
-        "overlap",
+        "device-time",
         {
             "device_event": [work("communication", 80, 140), work("computation", 90, 120)],
             "step": [{"step": 1, "start_ns": 0, "end_ns": 100}, {"step": 2, "start_ns": 100, "end_ns": 200}],
         },
         """
-        step,communication_ns,hidden_ns,exposed_ns
+        step,communication_ns,hidden_communication_ns,exposed_communication_ns
         1,20,10,10
         2,40,20,20
         """,
         by="step",
     )
+
+
+def test_types_that_run_at_once_are_a_row_of_their_own(diff: Any) -> None:
+    diff(
+        "overlap",
+        {
+            "device_event": [
+                work("computation", 0, 50),
+                work("fill", 50, 60),
+                work("communication", 30, 80),
+                work("copy", 40, 90),
+                work("copy", 95, 100),
+            ]
+        },
+        """
+        types,time_ns,span_ratio
+        computation,30,0.3
+        computation + communication + copy,20,0.2
+        communication + copy,20,0.2
+        copy,15,0.15
+        computation + communication,10,0.1
+        idle,5,0.05
+        """,
+    )
+
+
+EVENTS = st.lists(
+    st.tuples(st.sampled_from(["computation", "fill", "communication", "copy"]), st.integers(0, 30), st.integers(0, 9)),
+    min_size=1,
+    max_size=7,
+)
+
+
+@examples(25)
+@given(EVENTS)
+def test_types_are_what_counting_at_every_nanosecond_gives(events: list[Any]) -> None:
+    rows = [work(kind, start, start + length) for kind, start, length in events]
+    with Store.from_rows({"device_event": rows}) as store:
+        answered = {row["types"]: row["time_ns"] for row in ask(find("overlap"), store).rows()}
+    first, last = min(e[1] for e in events), max(e[1] + e[2] for e in events)
+    counted: dict[str, int] = {}
+    for moment in range(first, last):
+        ran = {k.replace("fill", "computation") for k, at, ns in events if at <= moment < at + ns}
+        types = " + ".join(t for t in ("computation", "communication", "copy") if t in ran)
+        counted[types or "idle"] = counted.get(types or "idle", 0) + 1
+    counted.setdefault("idle", 0)
+    assert answered == counted
 
 
 def runs(name: str, lengths: list[int], start: int, **more: Any) -> list[dict[str, Any]]:
@@ -85,15 +138,11 @@ def test_of_few_runs_nothing_is_said(answer: Any) -> None:
 
 @pytest.mark.traces
 @pytest.mark.parametrize("trace", ["ddp_v100_rank1of2", "dlrm_8rank_v100", "nccl_args_a100"])
-def test_parts_are_those_of_device_time(shared_traces: Any, trace: str) -> None:
+def test_types_add_up_to_device_time(shared_traces: Any, trace: str) -> None:
     with stepscope.open(shared_traces / "kineto" / trace) as opened:
         for by in ("device", "step"):
             devices = opened.device_time(by=by).rows()
-            for own, device in zip(opened.overlap(by=by).rows(), devices, strict=True):
-                assert own["communication_ns"] == device["communication_ns"]
-                assert own["exposed_ns"] == device["exposed_communication_ns"]
-                assert own["computation_ns"] == device["computation_ns"]
-            types = opened.kernel_types(by=by).rows()
+            types = opened.overlap(by=by).rows()
             assert sum(row["time_ns"] for row in types) == sum(row["span_ns"] for row in devices)
             for kind in ("computation", "communication", "copy"):
                 assert sum(row["time_ns"] for row in types if kind in row["types"]) == sum(

@@ -16,7 +16,7 @@ TRACES = Path(__file__).parents[3] / "shared" / "traces" / "kineto"
 OF_THE_RECORDING = ("checks", "sources", "invariants", "inline", "phases")
 """Questions about the recording, or about what it has beside steps."""
 
-THROUGH_EARLIER_STEPS = ("critical-path", "what-if", "memory", "memory-curve", "allocations")
+THROUGH_EARLIER_STEPS = ("critical-path", "what-if", "memory")
 """Questions that follow what waited for what, or what was allocated, into the steps before, which a store of some
 steps has not."""
 

@@ -53,7 +53,8 @@ export type Rows = {
   /** How much of each device's time was computation, exposed communication, exposed copies or idle? */
   "device-time": Row<{
     rank: number; span: number; device: number; step: number; span_ns: number; computation_ns: number;
-    communication_ns: number; exposed_communication_ns: number; copy_ns: number; exposed_copy_ns: number;
+    communication_ns: number; exposed_communication_ns: number; hidden_communication_ns: number;
+    overlap_ratio: number; overlapped_ratio: number; copy_ns: number; exposed_copy_ns: number;
     busy_ns: number; idle_ns: number; events: number; unlinked_ns: number; unlinked_ratio: number;
   }>;
   /** When was each device and stream idle, and why? */
@@ -169,29 +170,19 @@ export type Rows = {
     dir: string; sub: number; mod: string; op: string; kernel: string; params: string; sil: number;
     tc: string; device: number; stream: number; grid: string; block: string; flops: number; bytes: number;
   }>;
-  /** How much memory was allocated, when was that most, and what was it for? */
+  /** How much memory was in use, when was the peak, and what used it? */
   "memory": Row<{
-    rank: number; span: number; kind: string; device: number; source: string; at_ns: number; step: number;
-    category: string; operator: string; module: string; stack: string; pool: string; private_pool: string;
-    stream: number; segments: number; requested_bytes: number; device_free_bytes: number; peak_bytes: number;
-    bytes: number; share_ratio: number; allocations: number; allocated_bytes: number; pending_bytes: number;
-    reserved_bytes: number; device_bytes: number; free_bytes: number; max_free_block_bytes: number;
-    rounding_bytes: number; unused_ratio: number; start_bytes: number; end_bytes: number;
-    growth_bytes: number; allocs: number; alloc_bytes: number; retained_bytes: number;
-    peak_reserved_bytes: number; out_of_memory: number;
-  }>;
-  /** How did allocated and reserved memory change over time? */
-  "memory-curve": Row<{
-    rank: number; span: number; kind: string; device: number; time_ns: number; step: number;
-    allocated_bytes: number; reserved_bytes: number; parameters_bytes: number; gradients_bytes: number;
-    optimizer_state_bytes: number; activations_bytes: number; temporaries_bytes: number;
-    unknown_bytes: number; events: number;
-  }>;
-  /** Which allocations were made, for what, and how long did each live? */
-  "allocations": Row<{
-    rank: number; span: number; kind: string; device: number; bytes: number; alloc_ns: number;
-    free_ns: number; lifetime_ns: number; category: string; operator: string; module: string;
-    alloc_step: number; free_step: number; stack: string; address: number;
+    rank: number; span: number; kind: string; device: number; source: string; at_ns: number; time_ns: number;
+    step: number; category: string; operator: string; module: string; stack: string; pool: string;
+    private_pool: string; stream: number; segments: number; requested_bytes: number;
+    device_free_bytes: number; peak_bytes: number; bytes: number; share_ratio: number; allocations: number;
+    alloc_ns: number; free_ns: number; lifetime_ns: number; alloc_step: number; free_step: number;
+    address: number; allocated_bytes: number; pending_bytes: number; reserved_bytes: number;
+    device_bytes: number; free_bytes: number; max_free_block_bytes: number; rounding_bytes: number;
+    unused_ratio: number; start_bytes: number; end_bytes: number; growth_bytes: number; allocs: number;
+    alloc_bytes: number; retained_bytes: number; peak_reserved_bytes: number; out_of_memory: number;
+    parameters_bytes: number; gradients_bytes: number; optimizer_state_bytes: number;
+    activations_bytes: number; temporaries_bytes: number; unknown_bytes: number; events: number;
   }>;
   /** How do the ranks compare, over all steps or step by step? */
   "rank-overview": Row<{
@@ -218,26 +209,16 @@ export type Rows = {
     message_bytes: number; library: string; extent: string; calls: number; measured: number; total_ns: number;
     mean_ns: number; exposed_ns: number; exposed_ratio: number; wait_ns: number; transfer_ns: number;
     moved_bytes: number; algorithm_bytes_per_s: number; bus_bytes_per_s: number; bandwidth_over: string;
+    source_rank: number; destination_rank: number; bytes: number; share_ratio: number; sent_bytes: number;
+    sent_over_mean: number; received_bytes: number; received_over_mean: number; start_ns: number;
+    matched_ranks: number; total_bytes: number; max_over_mean: number; max_rank: number;
   }>;
-  /** How much communication is hidden under computation, and which kernels does it slow? */
+  /** How long did computation, communication and copies run alone, and at once? */
   "overlap": Row<{
-    rank: number; span: number; device: number; step: number; communication_ns: number; hidden_ns: number;
-    exposed_ns: number; overlap_ratio: number; computation_ns: number; overlapped_ratio: number; name: string;
-    operator: string; grid: string; block: string; input_dims: string; overlapped: number; alone: number;
-    alone_mean_ns: number; overlapped_mean_ns: number; slower_ratio: number; slower_low_ratio: number;
-    slower_high_ratio: number; slowdown_ns: number;
-  }>;
-  /** How long did computation, communication and copies run alone, and how long at once? */
-  "kernel-types": Row<{
     rank: number; span: number; device: number; step: number; types: string; time_ns: number;
-    span_ratio: number; busy_ratio: number;
-  }>;
-  /** How much did each rank send to each other in all-to-all exchanges, and how evenly? */
-  "all-to-all": Row<{
-    group: string; rank: number; source: number; destination: number; calls: number; bytes: number;
-    share_ratio: number; sent_bytes: number; sent_over_mean: number; received_bytes: number;
-    received_over_mean: number; start_ns: number; ranks: number; total_bytes: number; max_over_mean: number;
-    max_rank: number;
+    span_ratio: number; busy_ratio: number; name: string; operator: string; grid: string; block: string;
+    input_dims: string; overlapped: number; alone: number; alone_mean_ns: number; overlapped_mean_ns: number;
+    slower_ratio: number; slower_low_ratio: number; slower_high_ratio: number; slowdown_ns: number;
   }>;
   /** In which functions of the host does the time go, and who calls them? */
   "hotspots": Row<{

@@ -87,8 +87,9 @@ class QuestionMethods:
         Args:
             by: `device` for a row a device, `step` for a row a device and step.
 
-        Columns: rank, span, device, step, span_ns, computation_ns, communication_ns, exposed_communication_ns, copy_ns,
-        exposed_copy_ns, busy_ns, idle_ns, events, unlinked_ns, unlinked_ratio.
+        Columns: rank, span, device, step, span_ns, computation_ns, communication_ns, exposed_communication_ns,
+        hidden_communication_ns, overlap_ratio, overlapped_ratio, copy_ns, exposed_copy_ns, busy_ns, idle_ns, events,
+        unlinked_ns, unlinked_ratio.
         """
 
     def idle(self, *, kernel_wait_ns: int = 30000, **asked: Unpack[AskedOfTime]) -> Table:
@@ -308,53 +309,33 @@ class QuestionMethods:
     def memory(
         self,
         *,
-        by: Literal["device", "category", "operator", "module", "stack", "step", "pool", "oom"] = "device",
+        by: Literal["device", "category", "operator", "module", "stack", "step", "pool", "oom", "time", "allocation"] = "device",
         at_ns: int | None = None,
-        **asked: Unpack[AskedOfTime],
-    ) -> Table:
-        """How much memory was allocated, when was that most, and what was it for?
-
-        Args:
-            by: what a row is about: a device; a part of what is alive at the moment, by what it is for, or by what
-                allocated it; a step; a pool of the allocator; or a time that the device had too little.
-            at_ns: the moment whose memory is shared out (ns since the run's start); by default that of the peak.
-
-        Columns: rank, span, kind, device, source, at_ns, step, category, operator, module, stack, pool, private_pool,
-        stream, segments, requested_bytes, device_free_bytes, peak_bytes, bytes, share_ratio, allocations, allocated_bytes,
-        pending_bytes, reserved_bytes, device_bytes, free_bytes, max_free_block_bytes, rounding_bytes, unused_ratio,
-        start_bytes, end_bytes, growth_bytes, allocs, alloc_bytes, retained_bytes, peak_reserved_bytes, out_of_memory.
-        """
-
-    def memory_curve(self, *, points: int = 400, **asked: Unpack[AskedOfTime]) -> Table:
-        """How did allocated and reserved memory change over time?
-
-        Args:
-            points: rows of a device at most; 0 for a row an event.
-
-        Columns: rank, span, kind, device, time_ns, step, allocated_bytes, reserved_bytes, parameters_bytes,
-        gradients_bytes, optimizer_state_bytes, activations_bytes, temporaries_bytes, unknown_bytes, events.
-        """
-
-    def allocations(
-        self,
-        *,
-        at_ns: int | None = None,
+        points: int = 400,
         at_peak: bool = False,
         operator: str | None = None,
         category: str | None = None,
         **asked: Unpack[AskedOfTime],
     ) -> Table:
-        """Which allocations were made, for what, and how long did each live?
+        """How much memory was in use, when was the peak, and what used it?
 
         Args:
-            at_ns: only what is alive at this moment (ns since the run's start); by default all that is alive at some moment
-                of what is asked for.
-            at_peak: only what is alive when most is allocated.
-            operator: only those that this operator made.
-            category: only those that are for this.
+            by: a row a device; a part of what is alive at the moment, by what it is for or by what allocated it; a step; a
+                pool of the allocator; a time that the device had too little; a moment of the curve over time; or an
+                allocation.
+            at_ns: the moment (ns since the run's start); by default that of the peak. By allocation: only what is alive
+                then; by default all that is alive at some moment of what is requested.
+            points: by time: rows of a device at most; 0 for a row an event.
+            at_peak: by allocation: only what is alive when most is allocated.
+            operator: by allocation: only those that this operator made.
+            category: by allocation: only those of this category.
 
-        Columns: rank, span, kind, device, bytes, alloc_ns, free_ns, lifetime_ns, category, operator, module, alloc_step,
-        free_step, stack, address.
+        Columns: rank, span, kind, device, source, at_ns, time_ns, step, category, operator, module, stack, pool,
+        private_pool, stream, segments, requested_bytes, device_free_bytes, peak_bytes, bytes, share_ratio, allocations,
+        alloc_ns, free_ns, lifetime_ns, alloc_step, free_step, address, allocated_bytes, pending_bytes, reserved_bytes,
+        device_bytes, free_bytes, max_free_block_bytes, rounding_bytes, unused_ratio, start_bytes, end_bytes, growth_bytes,
+        allocs, alloc_bytes, retained_bytes, peak_reserved_bytes, out_of_memory, parameters_bytes, gradients_bytes,
+        optimizer_state_bytes, activations_bytes, temporaries_bytes, unknown_bytes, events.
         """
 
     def rank_overview(
@@ -394,48 +375,32 @@ class QuestionMethods:
     def communication(
         self,
         *,
-        by: Literal["operation", "size", "group", "parallelism", "module", "rank", "step"] = "operation",
+        by: Literal["operation", "size", "group", "parallelism", "module", "rank", "step", "pair", "load", "exchange"] = "operation",
         **asked: Unpack[AskedOfEvents],
     ) -> Table:
         """What do the ranks communicate, how long do they wait for it, and how fast is it?
 
         Args:
-            by: what a row is: collectives alike in this.
+            by: group collectives by this; or all-to-all exchanges: a row a sender and receiver (`pair`), the `load` of a
+                rank, or an `exchange`.
 
         Columns: module, rank, step, operation, parallelism, source, group, description, ranks, group_size, dtype,
         message_bytes, library, extent, calls, measured, total_ns, mean_ns, exposed_ns, exposed_ratio, wait_ns, transfer_ns,
-        moved_bytes, algorithm_bytes_per_s, bus_bytes_per_s, bandwidth_over.
+        moved_bytes, algorithm_bytes_per_s, bus_bytes_per_s, bandwidth_over, source_rank, destination_rank, bytes,
+        share_ratio, sent_bytes, sent_over_mean, received_bytes, received_over_mean, start_ns, matched_ranks, total_bytes,
+        max_over_mean, max_rank.
         """
 
-    def overlap(self, *, by: Literal["device", "step", "kernel"] = "device", **asked: Unpack[AskedOfTime]) -> Table:
-        """How much communication is hidden under computation, and which kernels does it slow?
+    def overlap(self, *, by: Literal["all", "device", "step", "kernel"] = "all", **asked: Unpack[AskedOfTime]) -> Table:
+        """How long did computation, communication and copies run alone, and at once?
 
         Args:
-            by: `device` for a row a device, `step` for a row a device and step, `kernel` for a row a kernel that ran both
-                beside communication and without.
+            by: the types of work of all devices together, of each `device`, or of each device and `step`; or a row a
+                `kernel` that ran both with communication and without.
 
-        Columns: rank, span, device, step, communication_ns, hidden_ns, exposed_ns, overlap_ratio, computation_ns,
-        overlapped_ratio, name, operator, grid, block, input_dims, overlapped, alone, alone_mean_ns, overlapped_mean_ns,
-        slower_ratio, slower_low_ratio, slower_high_ratio, slowdown_ns.
-        """
-
-    def kernel_types(self, *, by: Literal["all", "device", "step"] = "all", **asked: Unpack[AskedOfTime]) -> Table:
-        """How long did computation, communication and copies run alone, and how long at once?
-
-        Args:
-            by: `all` for all devices together, `device` for each, `step` for each device and step.
-
-        Columns: rank, span, device, step, types, time_ns, span_ratio, busy_ratio.
-        """
-
-    def all_to_all(self, *, by: Literal["pair", "rank", "exchange"] = "pair", **asked: Unpack[AskedOfEvents]) -> Table:
-        """How much did each rank send to each other in all-to-all exchanges, and how evenly?
-
-        Args:
-            by: `pair` for a row a sender and receiver, `rank` for a row a rank, `exchange` for a row an exchange.
-
-        Columns: group, rank, source, destination, calls, bytes, share_ratio, sent_bytes, sent_over_mean, received_bytes,
-        received_over_mean, start_ns, ranks, total_bytes, max_over_mean, max_rank.
+        Columns: rank, span, device, step, types, time_ns, span_ratio, busy_ratio, name, operator, grid, block, input_dims,
+        overlapped, alone, alone_mean_ns, overlapped_mean_ns, slower_ratio, slower_low_ratio, slower_high_ratio,
+        slowdown_ns.
         """
 
     def hotspots(

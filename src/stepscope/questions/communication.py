@@ -42,7 +42,22 @@ _SUMS = (
     Column("bus_bytes_per_s", "float", "what the busiest link carried over time"),
     Column("bandwidth_over", "text", "the time that bandwidths are over: transfer; or duration, and they are lower bounds"),
 )  # fmt: skip
-_COLUMNS = (*_KEYS, *_SUMS)
+_EXCHANGED = (
+    Column("source_rank", "int", "rank that sent"),
+    Column("destination_rank", "int", "rank that received"),
+    Column("bytes", "int", "bytes sent to it", sums=True),
+    Column("share_ratio", "float", "fraction of all listed bytes of the group"),
+    Column("sent_bytes", "int", "bytes sent, to itself too", sums=True),
+    Column("sent_over_mean", "float", "these over the mean of the group's ranks"),
+    Column("received_bytes", "int", "bytes received, from itself too", sums=True),
+    Column("received_over_mean", "float", "these over the mean of the group's ranks"),
+    Column("start_ns", "int", "when its first rank started, since the run's start", moment=True),
+    Column("matched_ranks", "int", "ranks that took part", "count"),
+    Column("total_bytes", "int", "bytes that all of them received", sums=True),
+    Column("max_over_mean", "float", "most that a rank received, over the mean"),
+    Column("max_rank", "int", "that rank; empty if all received the same"),
+)
+_COLUMNS = (*_KEYS, *_SUMS, *_EXCHANGED)
 _FORMS = {
     "operation": ("operation", "parallelism", "source", "group_size", "library", "extent"),
     "size": ("operation", "group_size", "dtype", "message_bytes", "library", "extent"),
@@ -52,6 +67,12 @@ _FORMS = {
     "rank": ("rank", "operation", "library"),
     "step": ("rank", "step", "operation", "parallelism", "source"),
 }
+_ALL_TO_ALL = {
+    "pair": ("group", "calls", "source_rank", "destination_rank", "bytes", "share_ratio"),
+    "load": ("rank", "group", "calls", "sent_bytes", "sent_over_mean", "received_bytes", "received_over_mean"),
+    "exchange": ("group", "start_ns", "matched_ranks", "total_bytes", "max_over_mean", "max_rank"),
+}
+_EXCHANGE_EVIDENCE = ("device-work", "kernel-names")
 
 
 @question(
@@ -61,7 +82,14 @@ _FORMS = {
     group="ranks",
     rests_on=("devices", "device-work", "device-times", "kernel-names", "clocks", "across-ranks"),
     about="events",
-    parameters=(by_form("what a row is: collectives alike in this", *_FORMS),),
+    parameters=(
+        by_form(
+            "group collectives by this; or all-to-all exchanges: a row a sender and receiver (`pair`), the `load` of a rank, "
+            "or an `exchange`",
+            *_FORMS,
+            *_ALL_TO_ALL,
+        ),
+    ),
     fills="Record a job of several ranks, with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
 def communication(scope: Scope, by: str = "operation") -> ArrowTable:
@@ -97,7 +125,22 @@ def communication(scope: Scope, by: str = "operation") -> ArrowTable:
 
     `--by module` is the module in which it was launched; FSDP gathers ahead, so parameters of the next
     module are gathered in the one before it. What a window cuts counts in proportion to the remaining time.
+
+    **All-to-all.** `--by pair` is the volume matrix: for each group what its ranks sent to each other, the largest
+    exchanges first. It is known if the recording has the sizes of the parts (`In split size`, which torch records with a
+    collective's arguments from 2.3 on, or the values of `c10d::alltoall_base_`), unless the recorder cut the list short.
+    Parts are recorded in rows or elements of the job; the bytes are the message's, divided in that proportion.
+    Destinations are ranks of the job, by the ranks of the group; TraceLens' heat map mistakes an index in the group for
+    one. What unrecorded ranks sent is taken from the ranks that received it.
+
+    `--by load` shows how evenly the ranks are loaded: what each sent and received, over the mean of its group. For
+    experts, that is the imbalance of tokens if tokens have one size. It needs only the sizes of messages. The means are
+    over the recorded ranks; if a rank is missing they are not the group's. `--by exchange` lists the exchanges that are
+    matched over all ranks of their group, the most uneven first: data that is evenly spread over a run may be uneven in
+    each exchange, and every exchange lasts as long as its rank with most data.
     """
+    if by in _ALL_TO_ALL:
+        return _all_to_all(scope, by)
     from stepscope.analysis.ranks.collectives import group_collectives, summed
 
     keys = _FORMS[by]
@@ -160,3 +203,23 @@ def _note(scope: Scope, found: list[CollectiveGroup]) -> str:
             f"{fused} kernels multiply and communicate in one; they count as computation (column fused_communication of kernels)."
         )
     return "\n".join(told)
+
+
+def _all_to_all(scope: Scope, by: str) -> ArrowTable:
+    from stepscope.analysis.ranks.exchanges import exchange_rows, exchanges, load_rows, pair_rows
+
+    if by == "exchange":
+        return noted(answer_dicts(_COLUMNS, exchange_rows(scope), _ALL_TO_ALL[by]), "", rests_on=_EXCHANGE_EVIDENCE)
+    totals = exchanges(scope)
+    rows = load_rows(totals) if by == "load" else pair_rows(totals)
+    note = ""
+    if not totals.calls:
+        note = "The recording has no all-to-all exchange."
+    elif by == "load" and None in totals.sent.values():
+        note = "Of some exchanges no size is recorded; ranks that had one have no sum."
+    elif by == "pair" and totals.split < totals.calls:
+        note = (
+            f"{totals.calls - totals.split} of {totals.calls} exchanges do not say how much went to whom: sizes of the "
+            "parts or the ranks of the group are missing. `stepscope communication SRC --by load` has their sums."
+        )
+    return noted(answer_dicts(_COLUMNS, rows, _ALL_TO_ALL[by]), note, rests_on=_EXCHANGE_EVIDENCE)

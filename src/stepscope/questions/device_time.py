@@ -14,17 +14,20 @@ _COLUMNS = (
     SPAN,
     DEVICE,
     STEP,
-    Column("span_ns", "int", "the time looked at: from the first start to the last end, or the steps"),
+    Column("span_ns", "int", "the window: from the first start to the last end, or the steps"),
     Column("computation_ns", "int", "kernels that compute, and fills, ran"),
     Column("communication_ns", "int", "communication kernels ran, hidden or not"),
     Column("exposed_communication_ns", "int", "communication kernels ran and no computation did"),
+    Column("hidden_communication_ns", "int", "communication kernels ran and computation did too", shown=False),
+    Column("overlap_ratio", "float", "hidden communication as a fraction of communication"),
+    Column("overlapped_ratio", "float", "hidden communication as a fraction of computation", shown=False),
     Column("copy_ns", "int", "copies ran, hidden or not", shown=False),
     Column("exposed_copy_ns", "int", "copies ran and nothing else did"),
     Column("busy_ns", "int", "any of them ran", sums=True),
     Column("idle_ns", "int", "nothing ran", sums=True),
     Column("events", "int", "kernels, copies and fills", "count"),
     Column("unlinked_ns", "int", "summed duration of work whose launch is not known", shown=False),
-    Column("unlinked_ratio", "float", "the part of the summed duration of all work that this is"),
+    Column("unlinked_ratio", "float", "fraction of the summed duration of all work"),
 )
 
 
@@ -45,7 +48,9 @@ def device_time(scope: Scope, by: str = "device") -> ArrowTable:
 
     Each part is a union: kernels that run side by side on several streams count once. Computation
     is kernels that do not communicate, and fills. Communication is *exposed* while no computation
-    covers it, a copy while neither computation nor communication does. Busy is the union of all.
+    covers it, and else *hidden*; a copy is exposed while neither computation nor communication covers it. Busy is the
+    union of all. `overlap_ratio` is what Holistic Trace Analysis calls communication-computation overlap; it only knows
+    NCCL's names of kernels, and has no percentage per step. A device that did not communicate has none.
 
     All work that the device recorded counts, whether or not its launch is known; the share of the summed duration
     without a known launch is given, too. Each device of a process, each rank and each recording of a rank has its own
@@ -82,8 +87,12 @@ def device_time(scope: Scope, by: str = "device") -> ArrowTable:
 
 
 def _figures(share: dict[str, int]) -> dict[str, Any]:
-    work_ns = share["work_ns"]
+    communication, computation, work = share["communication_ns"], share["computation_ns"], share["work_ns"]
+    hidden = communication - share["exposed_communication_ns"]
     return share | {
+        "hidden_communication_ns": hidden,
+        "overlap_ratio": hidden / communication if communication else None,
+        "overlapped_ratio": hidden / computation if computation else None,
         "busy_ns": share["span_ns"] - share["idle_ns"],
-        "unlinked_ratio": share["unlinked_ns"] / work_ns if work_ns else None,
+        "unlinked_ratio": share["unlinked_ns"] / work if work else None,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.memory import PLACE
+from stepscope.analysis.memory import CURVE_PARTS, PLACE
 from stepscope.base.units import bytes_text
 from stepscope.query.declare import Column, Parameter, by_form, question
 from stepscope.query.rows import ArrowTable, answer_dicts, noted
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from stepscope.analysis.memory.requested import RequestedMemory
 
 _PLACE = tuple(column.name for column in PLACE)
-_FORMS = ("device", "category", "operator", "module", "stack", "step", "pool", "oom")
+_FORMS = ("device", "category", "operator", "module", "stack", "step", "pool", "oom", "time", "allocation")
 _PARTS = ("category", "operator", "module", "stack")
 
 _COLUMNS = (
     *PLACE[:3],
     Column("device", "int", "index of the device in its process; empty for the host"),
     Column("source", "text", "format of the file that tells it", shown=False),
-    Column("at_ns", "int", "the moment: of the peak, or the one asked for", moment=True),
+    Column("at_ns", "int", "the moment: of the peak, or the requested one", moment=True),
+    Column("time_ns", "int", "when, since the run's start", moment=True),
     Column("step", "int", "training step"),
     Column(
         "category", "text", "parameters, gradients, optimizer state, activations, temporaries, or unknown", sums=True
@@ -38,9 +39,15 @@ _COLUMNS = (
     Column("requested_bytes", "int", "what the allocation that failed asked for"),
     Column("device_free_bytes", "int", "what the device had free"),
     Column("peak_bytes", "int", "most that was allocated at once", sums=True),
-    Column("bytes", "int", "bytes alive at the moment", sums=True),
-    Column("share_ratio", "float", "its part of all that is alive"),
+    Column("bytes", "int", "bytes alive at the moment; size of an allocation", sums=True),
+    Column("share_ratio", "float", "fraction of all that is alive"),
     Column("allocations", "int", "allocations that are alive at the moment", "count"),
+    Column("alloc_ns", "int", "when it was allocated; empty for before the recording", moment=True),
+    Column("free_ns", "int", "when it was freed; empty for never", moment=True),
+    Column("lifetime_ns", "int", "time between the two"),
+    Column("alloc_step", "int", "training step in which it was allocated", shown="varying"),
+    Column("free_step", "int", "training step in which it was freed", shown="varying"),
+    Column("address", "int", "address", shown=False),
     Column("allocated_bytes", "int", "bytes in use"),
     Column("pending_bytes", "int", "given back, and another stream may still use it"),
     Column("reserved_bytes", "int", "bytes that the allocator holds of the device"),
@@ -57,6 +64,9 @@ _COLUMNS = (
     Column("retained_bytes", "int", "bytes of these that are alive at its end"),
     Column("peak_reserved_bytes", "int", "most that was reserved", shown=False),
     Column("out_of_memory", "int", "times that the device had too little", "count", shown="varying"),
+    *(Column(f"{part}_bytes", "int", f"{part.replace('_', ' ')} in allocated_bytes") for part in CURVE_PARTS),
+    Column("unknown_bytes", "int", "remainder of allocated_bytes"),
+    Column("events", "int", "allocations and frees that the row represents", "count", shown=False),
 )
 
 _OF = {
@@ -77,6 +87,14 @@ _OF = {
         *_PLACE, "at_ns", "step", "stack", "requested_bytes", "device_free_bytes", "allocated_bytes",
         "pending_bytes", "reserved_bytes", "free_bytes", "max_free_block_bytes",
     ),
+    "time": (
+        *_PLACE, "time_ns", "step", "allocated_bytes", "reserved_bytes",
+        *(f"{part}_bytes" for part in CURVE_PARTS), "unknown_bytes", "events",
+    ),
+    "allocation": (
+        *_PLACE, "bytes", "alloc_ns", "free_ns", "lifetime_ns", "category", "operator", "module", "alloc_step",
+        "free_step", "stack", "address",
+    ),
 } | {
     part: (*_PLACE, "at_ns", "step", part, "bytes", "share_ratio", "allocations", "allocs", "alloc_bytes")
     for part in _PARTS
@@ -95,34 +113,47 @@ _POOLS = """
     FROM memory_block GROUP BY ALL ORDER BY rank, span, device, reserved_bytes DESC, pool, private_pool, stream
 """
 _DEVICES = "SELECT rank, device, memory_bytes FROM device"
-_NONE = "Record with --memory or --snapshot, or with profile_memory=True."
 
 
 @question(
     "memory",
-    "How much memory was allocated, when was that most, and what was it for?",
+    "How much memory was in use, when was the peak, and what used it?",
     _COLUMNS,
     group="memory",
     rests_on=("memory", "steps"),
     about="time",
     parameters=(
         by_form(
-            "what a row is about: a device; a part of what is alive at the moment, by what it is for, or by "
-            "what allocated it; a step; a pool of the allocator; or a time that the device had too little",
+            "a row a device; a part of what is alive at the moment, by what it is for or by what allocated it; a step; a "
+            "pool of the allocator; a time that the device had too little; a moment of the curve over time; or an "
+            "allocation",
             *_FORMS,
         ),
         Parameter(
             "at_ns",
             "int",
-            "the moment whose memory is shared out (ns since the run's start); by default that of the peak",
+            "the moment (ns since the run's start); by default that of the peak. By allocation: only what is alive then; "
+            "by default all that is alive at some moment of what is requested",
+            picks=("alloc_ns", "free_ns"),
         ),
+        Parameter("points", "int", "by time: rows of a device at most; 0 for a row an event", default=400),
+        Parameter("at_peak", "bool", "by allocation: only what is alive when most is allocated", default=False),
+        Parameter("operator", "text", "by allocation: only those that this operator made"),
+        Parameter("category", "text", "by allocation: only those of this category"),
     ),
-    fills=_NONE,
+    fills="Record with --memory or --snapshot, or with profile_memory=True.",
 )
-def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> ArrowTable:
+def memory(
+    scope: Scope,
+    by: str = "device",
+    at_ns: int | None = None,
+    points: int = 400,
+    at_peak: bool = False,
+    operator: str | None = None,
+    category: str | None = None,
+) -> ArrowTable:
     """Memory of each device, and of the host if allocations of it were recorded: from a memory snapshot
-    of torch, or from the memory events of a trace. `memory-curve` has all moments, `allocations` each
-    allocation.
+    of torch, or from the memory events of a trace.
 
     The *peak* is the moment with the most allocated memory, within the requested steps or stretch of time,
     and its parts (`--by category`, `operator`, `module`, `stack`) add up to it; `--at-ns` selects
@@ -153,6 +184,18 @@ def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> ArrowT
 
     With `--by step` a step's memory is that between its start and end on the host. `growth_bytes` compares the
     ends of steps: a training run that neither leaks nor fills a cache has 0 after its first steps.
+
+    **The curve.** With `--by time` a row is a moment of a device: the memory in use from then on until the next row of
+    the same rank, span, kind and device, what the allocator held, and the categories, which add up to
+    `allocated_bytes`. The first row of a device is the memory from before its first event. If there are more events than
+    `--points`, time is cut into windows of equal length, and of each the first moment, the lowest, the highest and the
+    last are shown. Every row is a recorded moment, and the peak is always among them. `--window` shows a part in more
+    detail. TensorBoard's plug-in thins the curve by largest triangles (LTTB, 10,240 points), which may miss the peak.
+
+    **Single allocations.** With `--by allocation` a row is an allocation that is alive at some moment of the requested
+    steps or window, the largest first. If only a trace was recorded, memory from before the recording that is not freed
+    in it has no row. An allocation and its free are matched by address; if an event was lost, an allocation ends at the
+    latest when its address is used again. In TensorBoard's plug-in this is the table of memory events.
     """
     from stepscope.analysis.memory.requested import requested_memory
     from stepscope.analysis.recording import every_step
@@ -167,16 +210,46 @@ def memory(scope: Scope, by: str = "device", at_ns: int | None = None) -> ArrowT
             rows = [row for one in asked for row in _step_rows(one)]
         elif by == "oom":
             rows = _failures(scope, asked)
+        elif by == "time":
+            return _curve(asked, points)
+        elif by == "allocation":
+            rows = _allocations(asked, at_ns, operator, category, at_peak=at_peak)
         else:
             rows = list(_device_rows(scope, whole, asked, at_ns))
     names = _OF[by]
     answer = answer_dicts(_COLUMNS, rows, names)
+    if by == "allocation":
+        return answer
     lines = [_sizes(asked)]
     if by == "category":
         lines.append(_before(asked, at_ns))
     if by in ("category", "device"):
         lines.append(_from_0(asked))
     return noted(answer, "\n".join(filter(None, lines))) if rows else answer
+
+
+def _curve(requested: list[RequestedMemory], points: int) -> ArrowTable:
+    from stepscope.analysis.memory.curve import curve_rows
+
+    rows = [row for memory in requested for row in curve_rows(memory, points)]
+    answer = answer_dicts(_COLUMNS, rows, _OF["time"])
+    thinned = sum(row["events"] for row in rows) > len(rows)
+    note = "Thinned out: of each stretch of time the first, lowest, highest and last moment."
+    return noted(answer, note) if thinned else answer
+
+
+def _allocations(
+    requested: list[RequestedMemory], at_ns: int | None, operator: str | None, category: str | None, *, at_peak: bool
+) -> list[dict[str, Any]]:
+    from stepscope.analysis.memory.allocations import allocation_rows
+
+    rows = [
+        row
+        for memory in requested
+        for row in allocation_rows(memory, at_ns, at_peak=at_peak)
+        if (operator is None or row["operator"] == operator) and (category is None or row["category"] == category)
+    ]
+    return sorted(rows, key=lambda row: -row["bytes"])
 
 
 def _sizes(asked: list[RequestedMemory]) -> str:

@@ -1,11 +1,11 @@
-"""How much communication ran under computation, and which kernels it slowed."""
+"""`overlap`: which types of work ran on the devices, alone and at once, and which kernels communication slows."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from stepscope.query.declare import DEVICE, RANK, SPAN, STEP, Column, by_form, question
-from stepscope.query.rows import ArrowTable, answer_dicts, answer_rows, noted
+from stepscope.query.rows import ArrowTable, answer_rows, noted
 from stepscope.query.scope import Scope
 
 _OF_TIME = (
@@ -13,12 +13,10 @@ _OF_TIME = (
     SPAN,
     DEVICE,
     STEP,
-    Column("communication_ns", "int", "communication kernels ran", sums=True),
-    Column("hidden_ns", "int", "the part of it in which the device computed"),
-    Column("exposed_ns", "int", "the part in which it did not"),
-    Column("overlap_ratio", "float", "hidden as a part of communication"),
-    Column("computation_ns", "int", "kernels that compute, and fills, ran"),
-    Column("overlapped_ratio", "float", "hidden as a part of computation", shown=False),
+    Column("types", "text", "what ran at once, and nothing else: computation, communication, copy, or idle"),
+    Column("time_ns", "int", "how long just these ran", sums=True),
+    Column("span_ratio", "float", "fraction of the window"),
+    Column("busy_ratio", "float", "fraction of the time in which anything ran"),
 )
 _OF_KERNELS = (
     Column("name", "text", "name of the kernel", kernels=True),
@@ -26,99 +24,93 @@ _OF_KERNELS = (
     Column("grid", "text", "blocks of the grid: x,y,z", shown=False),
     Column("block", "text", "threads of a block: x,y,z", shown=False),
     Column("input_dims", "text", "shapes of the operator's inputs, as a JSON list", shown=False),
-    Column("overlapped", "int", "runs beside communication", "count"),
-    Column("alone", "int", "runs without", "count"),
-    Column("alone_mean_ns", "float", "mean duration of those without"),
-    Column("overlapped_mean_ns", "float", "mean duration of those beside communication"),
-    Column("slower_ratio", "float", "by how much a run beside it takes longer"),
+    Column("overlapped", "int", "runs while communication ran", "count"),
+    Column("alone", "int", "runs without communication", "count"),
+    Column("alone_mean_ns", "float", "mean duration without"),
+    Column("overlapped_mean_ns", "float", "mean duration while communication ran"),
+    Column("slower_ratio", "float", "by how much communication prolongs a run"),
     Column("slower_low_ratio", "float", "lower end of the 95 % interval of that"),
-    Column("slower_high_ratio", "float", "upper end"),
-    Column("slowdown_ns", "int", "by how much the runs beside it took longer together", sums=True),
+    Column("slower_high_ratio", "float", "upper end of it"),
+    Column("slowdown_ns", "int", "total extra time of kernels that overlap communication", sums=True),
 )  # fmt: skip
-_COLUMNS = (*_OF_TIME, *_OF_KERNELS)
+_FORMS = {"all": (), "device": ("rank", "span", "device"), "step": ("rank", "span", "device", "step")}
+IDLE = "idle"
 
 
 @question(
     "overlap",
-    "How much communication is hidden under computation, and which kernels does it slow?",
-    _COLUMNS,
+    "How long did computation, communication and copies run alone, and at once?",
+    (*_OF_TIME, *_OF_KERNELS),
     group="ranks",
     rests_on=("devices", "device-work", "device-times", "kernel-names"),
     about="time",
     parameters=(
         by_form(
-            "`device` for a row a device, `step` for a row a device and step, `kernel` for a row a kernel that "
-            "ran both beside communication and without",
-            "device",
-            "step",
+            "the types of work of all devices together, of each `device`, or of each device and `step`; or a row a `kernel` "
+            "that ran both with communication and without",
+            *_FORMS,
             "kernel",
         ),
     ),
     needs="device",
-    fills="Record a job of several ranks with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+    fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
-def overlap(scope: Scope, by: str = "device") -> ArrowTable:
-    """Communication is *hidden* while the device computes: hidden and exposed time add up
-    to that of communication, and these are the communication, exposed communication and computation of
-    `device-time`. `overlap_ratio` is what Holistic Trace Analysis calls communication-computation overlap;
-    it only knows NCCL's names of kernels, and has no percentage per step. A device that did not
-    communicate has none.
+def overlap(scope: Scope, by: str = "all") -> ArrowTable:
+    """The window by the types of work that ran in each moment: one of computation, communication and copy alone, several
+    of them at once, or none (idle). The rows of a device add up exactly to its time, which is the one that `device-time`
+    examines, and rows with computation to its computation. Fills count as computation. `device-time` has the hidden and
+    the exposed part of communication as columns.
 
-    **Which kernels it slows** (`--by kernel`). Communication takes multiprocessors and memory bandwidth
-    from what runs beside it. The question compares runs of one kernel on one device that are alike in name,
-    grid, block, shared memory, operator and shapes of its inputs: those beside which communication ran for
-    at least nine tenths of their time, and those beside which none ran. A kernel is listed if a device
-    has at least five runs of each; steps that are left out of means do not count. The interval is Welch's, of
-    the difference of means; several devices have equal weight, and their errors are not assumed to be
-    independent (see `diff`). If an interval contains 0, no difference is certain. The
-    runs may differ by more than communication: kernels on other streams run beside both.
+    Holistic Trace Analysis has the same table (`get_gpu_kernel_breakdown`), on times rounded to microseconds and with
+    the names of NVIDIA's kernels.
+
+    **Which kernels communication slows** (`--by kernel`). Communication takes multiprocessors and memory bandwidth from
+    what runs at the same time. The question compares runs of one kernel on one device with equal name, grid, block,
+    shared memory, operator and shapes of its inputs: those during which communication ran for at least nine tenths of
+    their time, and those during which none ran. A kernel is listed if a device has at least five runs of each; steps that
+    are left out of means do not count. The interval is Welch's, of the difference of means; several devices have equal
+    weight, and their errors are not assumed to be independent (see `diff`). If an interval contains 0, no difference is
+    certain. The runs may differ by more than communication: kernels on other streams overlap both.
     """
     if by == "kernel":
         return _kernels(scope)
-    from stepscope.analysis.device_share import share_device
+    from stepscope.analysis.device_share import types_together
     from stepscope.analysis.recording import every_step
     from stepscope.analysis.windows import device_windows
 
-    rows: list[dict[str, Any]] = []
-    with every_step(scope) as whole:
-        for one in device_windows(scope, whole, each_step=by == "step"):
-            share = share_device(one.work, one.start, one.end)
-            times = (share.communication_ns, share.exposed_communication_ns, share.computation_ns)
-            if by != "step":
-                times = tuple(ns.sum(keepdims=True) for ns in times)
-            for step, *ns in zip(one.numbers, *(column.tolist() for column in times), strict=False):
-                communication, exposed, computation = ns
-                hidden = communication - exposed
-                rows.append(
-                    one.place
-                    | {
-                        "step": step,
-                        "communication_ns": communication,
-                        "hidden_ns": hidden,
-                        "exposed_ns": exposed,
-                        "overlap_ratio": hidden / communication if communication else None,
-                        "computation_ns": computation,
-                        "overlapped_ratio": hidden / computation if computation else None,
-                    }
-                )
-    names = [column.name for column in _OF_TIME if by == "step" or column.name != "step"]
-    return answer_dicts(_COLUMNS, rows, names)
+    sums: dict[tuple[Any, ...], dict[tuple[str, ...], int]] = {}
+    with every_step(scope) as all_steps:
+        for device in device_windows(scope, all_steps, each_step=by == "step"):
+            for types, times in types_together(device).items():
+                for step, ns in zip(device.numbers, times.tolist(), strict=True):
+                    key = (*device.key, device.device, step)[: len(_FORMS[by])]
+                    of_key = sums.setdefault(key, {})
+                    of_key[types] = of_key.get(types, 0) + ns
+    rows = []
+    for key, of_key in sums.items():
+        span = sum(of_key.values())
+        busy = span - of_key[()]
+        for types, ns in sorted(of_key.items(), key=lambda item: (not item[0], -item[1])):
+            if ns or not types:
+                ratio = ns / busy if types and busy else None
+                rows.append([*key, " + ".join(types) or IDLE, ns, ns / span if span else None, ratio])
+    return answer_rows(_OF_TIME, rows, [*_FORMS[by], "types", "time_ns", "span_ratio", "busy_ratio"])
 
 
 def _kernels(scope: Scope) -> ArrowTable:
     from stepscope.compare.slowed import FEWEST, slowed
 
-    found = slowed(scope)
+    result = slowed(scope)
     rows = [
-        [one.name, one.operator, one.grid, one.block, one.dims, one.overlapped, one.clear, one.clear_ns,
-         one.overlapped_ns, one.ratio, one.low, one.high, one.slowdown_ns]
-        for one in found.kernels
+        [kernel.name, kernel.operator, kernel.grid, kernel.block, kernel.dims, kernel.overlapped, kernel.clear, kernel.clear_ns,
+         kernel.overlapped_ns, kernel.ratio, kernel.low, kernel.high, kernel.slowdown_ns]
+        for kernel in result.kernels
     ]  # fmt: skip
-    answer = answer_rows(_COLUMNS, rows, [column.name for column in _OF_KERNELS])
-    if not found.too_few:
+    answer = answer_rows(overlap.columns, rows, [column.name for column in _OF_KERNELS])
+    if not result.too_few:
         return answer
     return noted(
         answer,
-        f"Not compared: {found.too_few} kernels that ran beside communication, but on no device {FEWEST} times both "
-        "beside it and without.",
+        f"Not compared: {result.too_few} kernels that overlapped communication, but on no device {FEWEST} times both "
+        "with it and without.",
     )

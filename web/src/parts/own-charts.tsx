@@ -69,13 +69,15 @@ const STACKS: Readonly<Record<string, Stack>> = {
       ["idle_ns", "idle", "--other"],
     ],
   },
-  overlap: {
-    needs: "hidden_ns",
-    title: "Communication: what computation hides, and what it does not",
+  "device-time": {
+    needs: "computation_ns",
+    title: "Time of each device",
     by: ["rank", "device", "step"],
     parts: [
-      ["hidden_ns", "hidden under computation", "--memcpy"],
-      ["exposed_ns", "exposed", "--communication"],
+      ["computation_ns", "computation", "--kernel"],
+      ["exposed_communication_ns", "exposed communication", "--communication"],
+      ["exposed_copy_ns", "exposed copies", "--memcpy"],
+      ["idle_ns", "idle", "--other"],
     ],
   },
   communication: {

@@ -79,9 +79,10 @@ export class EmbeddedSource implements Source {
       const picking = declared?.parameters.find((one) => one.picks && one.name in asked);
       if (picking === undefined) throw this.#absent(question, declared, asked, this.#left.get(key));
       const { [picking.name]: value, ...others } = asked;
-      const some = picked(await this.ask(recording, question, others), picking, value, () =>
-        this.#command(question, declared, asked),
-      );
+      const all = await this.ask(recording, question, others);
+      if (!all.answer.columns.some((one) => one.name === picking.picks?.[0]))
+        throw this.#absent(question, declared, asked, this.#left.get(key));
+      const some = picked(all, picking, value, () => this.#command(question, declared, asked));
       return some as Reply<RowOf<Q>>;
     }
     let reply = this.#asked.get(key);

@@ -53,14 +53,15 @@ describe("a report's data", () => {
       { bytes: 1, alloc_ns: 0, free_ns: 10 },
     ];
     const at = async (moment: number, total: number) => {
-      const reply = { answer: { rows }, said: ["All."], rows_total: total, labels: {} };
+      const columns = [{ name: "alloc_ns" }, { name: "free_ns" }];
+      const reply = { answer: { columns, rows }, said: ["All."], rows_total: total, labels: {} };
       const source = new EmbeddedSource(
         await block({
-          declarations: [{ name: "allocations", parameters: [parameter] }],
-          replies: { '[["1"],"allocations",[]]': await deflated(JSON.stringify(reply)) },
+          declarations: [{ name: "memory", parameters: [parameter] }],
+          replies: { '[["1"],"memory",[]]': await deflated(JSON.stringify(reply)) },
         }),
       );
-      return source.ask("1", "allocations", { at_ns: moment });
+      return source.ask("1", "memory", { at_ns: moment });
     };
     const bytes = async (moment: number) => (await at(moment, 4)).answer.rows.map((row) => row.bytes);
     expect(await bytes(9)).toEqual([4, 1]);
@@ -70,13 +71,14 @@ describe("a report's data", () => {
     expect(await at(10, 4)).toMatchObject({ said: [], rows_total: 2 });
     expect((await at(10, 4)).answer.note).toBeUndefined();
     expect((await at(10, 5)).answer.note).toBe(
-      "These are among the first 4 of 5 rows, which are in this report. All that were alive then: `stepscope allocations SRC --at-ns 10`",
+      "These are among the first 4 of 5 rows, which are in this report. All that were alive then: `stepscope memory SRC --at-ns 10`",
     );
   });
 
   it("picks the rows that have a value", async () => {
     const rows = [{ name: "aten::mm" }, { name: "aten::mm " }, { name: null }];
-    const reply = { answer: { rows }, said: [], rows_total: 4, labels: {} };
+    const columns = [{ name: "name" }];
+    const reply = { answer: { columns, rows }, said: [], rows_total: 4, labels: {} };
     const parameters = [{ name: "called", default: null, picks: ["name"] }];
     const source = new EmbeddedSource(
       await block({

@@ -24,7 +24,7 @@ export interface Curve {
 
 const WHOSE = ["rank", "span", "kind", "device"] as const;
 
-/** The curves of an answer to `memory-curve`, the one with most memory first. */
+/** The curves of an answer to `memory --by time`, the one with most memory first. */
 export function curvesOf(rows: readonly Row[]): Curve[] {
   const groups = new Map<string, Row[]>();
   for (const row of rows) {

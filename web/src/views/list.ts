@@ -69,22 +69,14 @@ export const VIEWS: readonly View[] = [
     id: "communication",
     title: "Communication",
     shows: "ranks side by side, what communication costs",
-    questions: [
-      "rank-overview",
-      "communication",
-      "overlap",
-      "stragglers",
-      "drift",
-      "critical-path",
-      "all-to-all",
-    ],
+    questions: ["rank-overview", "communication", "overlap", "stragglers", "drift", "critical-path"],
     from: ["host_event", "device_event", "collective"],
   },
   {
     id: "memory",
     title: "Memory",
     shows: "what was allocated, when and by what",
-    questions: ["memory", "allocations", "memory-curve"],
+    questions: ["memory"],
     from: ["memory_event", "allocator_event", "memory_block"],
   },
   {
@@ -180,7 +172,7 @@ const EVENTS = ["host_event", ...DEVICE];
 
 /** What questions outside of all views need; unknown for the others. */
 const MADE_FROM: Readonly<Record<string, readonly string[]>> = {
-  ...from(DEVICE, "classes copies device-time efficiency gpu-summary gpu-trace idle kernel-types launches"),
+  ...from(DEVICE, "classes copies device-time efficiency gpu-summary gpu-trace idle launches"),
   ...from(DEVICE, "prof tensor-cores utilization"),
   ...from(CALLS, "api-summary synchronizations"),
   ...from(EVENTS, "annotations what-if"),

@@ -32,7 +32,7 @@ export function Curves() {
   const { address, source } = usePage();
   const change = useChange();
   const stretch = address.state.get("window");
-  const asked = useAnswer("memory-curve", stretch === undefined ? {} : { window: stretch });
+  const asked = useAnswer("memory", { by: "time", ...(stretch === undefined ? {} : { window: stretch }) });
   const peaks = useAnswer("memory", stretch === undefined ? {} : { window: stretch });
   const reset = () => change({ window: null, at_ns: null });
   const all = (
@@ -61,7 +61,7 @@ export function Curves() {
         const moment = isChosen ? typed : own?.at_ns;
         // Both a moment and a range select allocations, which are the rows shown.
         const choose = (state: Readonly<Record<string, string | null>>) =>
-          change({ question: "allocations", page: null, ...state });
+          change({ by: "allocation", page: null, ...state });
         return (
           <section class="card">
             <h2>

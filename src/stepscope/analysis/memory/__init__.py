@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from stepscope.query.declare import SPAN, Column
 
+CURVE_PARTS = ("parameters", "gradients", "optimizer_state", "activations", "temporaries")
+"""The categories with a column in the curve of memory over time."""
+
 PLACE = (
     Column("rank", "int", "rank of the process", shown="varying"),
     SPAN,

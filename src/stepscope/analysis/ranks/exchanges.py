@@ -19,7 +19,7 @@ _EXCHANGES = """
 
 
 _EACH = """
-    SELECT any_value(group_name) AS "group", min(start_ns) AS start_ns, count(*) AS ranks,
+    SELECT any_value(group_name) AS "group", min(start_ns) AS start_ns, count(*) AS matched_ranks,
         sum(got)::BIGINT AS total_bytes, max(got) / nullif(avg(got), 0) AS max_over_mean,
         CASE WHEN max(got) > min(got) THEN arg_max(rank, (got, -rank)) END AS max_rank
     FROM (
@@ -78,21 +78,45 @@ def exchanges(scope: Scope) -> Exchanges:
     return totals._replace(calls=calls, split=split)
 
 
-class Exchange(NamedTuple):
-    """An exchange that is matched over all ranks of its group, with the largest amount received over the mean (None for
-    nothing) and its rank (None if all are equal)."""
+def pair_rows(totals: Exchanges) -> list[dict[str, Any]]:
+    """What each rank sent to each other, the largest amounts of a group first."""
+    of_group: dict[str | None, int] = {}
+    for pair, size in totals.moved.items():
+        of_group[pair.group] = of_group.get(pair.group, 0) + size
+    rows = [
+        {
+            "group": pair.group,
+            "source_rank": pair.source,
+            "destination_rank": pair.destination,
+            "calls": totals.pairs[pair],
+            "bytes": size,
+            "share_ratio": size / of_group[pair.group] if of_group[pair.group] else None,
+        }
+        for pair, size in totals.moved.items()
+    ]
+    return sorted(rows, key=lambda row: (str(row["group"]), -row["bytes"], row["source_rank"], row["destination_rank"]))
 
-    group: str | None
-    start_ns: int
-    ranks: int
-    total_bytes: int
-    max_over_mean: float | None
-    max_rank: int | None
+
+def load_rows(totals: Exchanges) -> list[dict[str, Any]]:
+    """What each rank sent and received, over the mean of its group."""
+    rows = []
+    for (group, rank), calls in sorted(totals.of_rank.items(), key=lambda item: (str(item[0][0]), item[0][1])):
+        row: dict[str, Any] = {"group": group, "rank": rank, "calls": calls}
+        for name, amounts in (("sent", totals.sent), ("received", totals.received)):
+            of_group = [size for (other, _), size in amounts.items() if other == group]
+            size, total = amounts[group, rank], sum(size for size in of_group if size is not None)
+            known = len(of_group) > 1 and None not in of_group and total > 0
+            row[f"{name}_bytes"] = size
+            row[f"{name}_over_mean"] = size * len(of_group) / total if known and size is not None else None
+        rows.append(row)
+    return rows
 
 
-def each_exchange(scope: Scope) -> list[Exchange]:
-    """The exchanges whose sizes are known on all ranks of their group, the most uneven first."""
-    return [Exchange(**row) for row in scope.sql(_EACH).to_pylist()]
+def exchange_rows(scope: Scope) -> list[dict[str, Any]]:
+    """The exchanges whose sizes are known on all ranks of their group, the most uneven first; `max_rank` is None if
+    all received the same amount."""
+    rows: list[dict[str, Any]] = scope.sql(_EACH).to_pylist()
+    return rows
 
 
 def _element_bytes(row: dict[str, Any]) -> int | None:
