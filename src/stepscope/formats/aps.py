@@ -17,7 +17,7 @@ from stepscope.formats.tables import Facts, RankTables, ReadReport
 from stepscope.formats.text_lines import text_lines
 
 _LONGEST_LINE = 1 << 14
-_MOST_LINES = 1 << 16
+_MAX_LINES = 1 << 16
 _LOOKS = re.compile(rb"(?m)^\|?\s*Summary information\s*$")
 _ABOUT = re.compile(r"\|?\s+(?P<name>[A-Z][^:|]*?)\s+:\s+(?P<value>\S.*)")
 _METRIC = re.compile(r"(?P<indent>\s*)(?P<name>[^\s|][^|]*?)\s*:(?:\s+(?P<value>\S.*?))?\s*")
@@ -100,38 +100,38 @@ def _rows(member: Member, report: ReadReport) -> Iterator[Row]:
     """Rows of `host_metric`, in the order of the lines."""
     above: list[tuple[int, str]] = []
     row: Row | None = None
-    said: list[str] = []
+    remarks: list[str] = []
     measured = False
     for number, line in enumerate(text_lines(member, _LONGEST_LINE, report)):
-        if number >= _MOST_LINES:
+        if number >= _MAX_LINES:
             break
         about = None if measured else _ABOUT.fullmatch(line)
         if about is not None:
             yield _row(about["name"], about["value"])
             continue
         if line.startswith("|"):
-            said += [line.strip("|- \t")]
+            remarks += [line.strip("|- \t")]
             continue
         if not line.strip() or line.startswith("Graphical representation"):
             continue
-        found = _METRIC.fullmatch(line) or _SECTION.fullmatch(line)
-        if found is None:
+        match = _METRIC.fullmatch(line) or _SECTION.fullmatch(line)
+        if match is None:
             report.drop("unreadable")
             continue
-        yield from _finished(row, said, measured=measured)
-        said, measured = [], True
-        indent = len(found["indent"])
+        yield from _finished(row, remarks, measured=measured)
+        remarks, measured = [], True
+        indent = len(match["indent"])
         while above and above[-1][0] >= indent:
             above.pop()
-        above.append((indent, found["name"].strip()))
-        value = found.groupdict().get("value")
+        above.append((indent, match["name"].strip()))
+        value = match.groupdict().get("value")
         row = None if value is None else _row(" / ".join(name for _, name in above), value)
-    yield from _finished(row, said, measured=measured)
+    yield from _finished(row, remarks, measured=measured)
 
 
-def _finished(row: Row | None, said: list[str], *, measured: bool) -> Iterator[Row]:
+def _finished(row: Row | None, remarks: list[str], *, measured: bool) -> Iterator[Row]:
     """A metric with APS' advice on it; advice before the first metric is about the run."""
-    text = " ".join(filter(None, said))
+    text = " ".join(filter(None, remarks))
     if row is not None:
         yield row | {"advice": text or None}
     elif text and not measured and text != "Summary information":
@@ -141,25 +141,25 @@ def _finished(row: Row | None, said: list[str], *, measured: bool) -> Iterator[R
 def _row(metric: str, text: str) -> Row:
     name = next((kind for end, kind in KINDS.items() if f" / {metric}".endswith(f" / {end}")), None)
     row: Row = {"report": "APS", "metric": metric, "kind": name, "confirmed": True, "text": text or None}
-    found = _VALUE.fullmatch(text)
-    unit = (found["unit"] or "") if found else ""
-    if found is None or (unit and unit.lower() not in _UNITS and unit not in _WORDS):
+    match = _VALUE.fullmatch(text)
+    unit = (match["unit"] or "") if match else ""
+    if match is None or (unit and unit.lower() not in _UNITS and unit not in _WORDS):
         return row
     try:
-        row["value"] = float(found["number"])
+        row["value"] = float(match["number"])
     except ValueError:
         return row
-    rest = found["rest"].strip()
+    remark = match["rest"].strip()
     if unit in _WORDS:
-        unit, rest = "", f"{unit} {rest}"
-    row |= {"unit": unit or None, "text": rest or None}
-    if node := _NODE.fullmatch(rest):
+        unit, remark = "", f"{unit} {remark}"
+    row |= {"unit": unit or None, "text": remark or None}
+    if node := _NODE.fullmatch(remark):
         return row | {"host": node[1], "text": None}
-    share = _SHARE.fullmatch(rest)
+    share = _SHARE.fullmatch(remark)
     if share is not None:
         row |= {"share_ratio": float(share["share"]) / 100, "share_of": share["of"], "text": None}
-    elif unit == "%" and rest.startswith(("of ", "from ")):
-        row |= {"share_ratio": row["value"] / 100, "share_of": rest.partition(" ")[2], "text": None}
+    elif unit == "%" and remark.startswith(("of ", "from ")):
+        row |= {"share_ratio": row["value"] / 100, "share_of": remark.partition(" ")[2], "text": None}
     return row
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from stepscope.base.regular_file import regular_file_bytes
 
-MOST_BYTES = 256 << 20
+MAX_BYTES = 256 << 20
 """Longer files are not read: logs of a compilation have some MB."""
 
 _NAMES = re.compile(
@@ -65,17 +65,17 @@ def is_provenance(path: Path) -> bool:
 
 def origins(paths: Iterable[Path]) -> list[Origin]:
     """The distinct origins of kernels in files. A file that cannot be read has none."""
-    found: dict[Origin, None] = {}
+    distinct: dict[Origin, None] = {}
     for path in paths:
         try:
-            found |= dict.fromkeys(_read(path))
+            distinct |= dict.fromkeys(_read(path))
         except (OSError, ValueError, RecursionError):
             continue
-    return list(found)
+    return list(distinct)
 
 
 def _text(path: Path) -> str:
-    return regular_file_bytes(path, MOST_BYTES).decode("utf-8", "replace")
+    return regular_file_bytes(path, MAX_BYTES).decode("utf-8", "replace")
 
 
 def _read(path: Path) -> Iterator[Origin]:
@@ -88,15 +88,15 @@ def _read(path: Path) -> Iterator[Origin]:
         graph = path.with_name("fx_graph_transformed.py")
         lines = _lines_of_nodes(_text(graph))
         for kernel, nodes in _listed(content, "cppCodeToPost"):
-            own = dict.fromkeys(lines[node] for node in nodes if node in lines)
-            yield Origin(kernel, None, tuple(own), ())
+            source_lines = dict.fromkeys(lines[node] for node in nodes if node in lines)
+            yield Origin(kernel, None, tuple(source_lines), ())
         return
     yield from _of_stacks(content, None, {})
 
 
 def _of_stacks(content: Any, graph: str | None, modules: dict[str, tuple[str, ...]]) -> list[Origin]:
     """The origins in a table of kernels with the stacks of their fused operations."""
-    found = []
+    kernels = []
     for spelled, stacks in content.items() if isinstance(content, dict) else ():
         if isinstance(stacks, dict):  # kernel_information.json
             stacks = stacks.get("stack_traces")
@@ -107,8 +107,8 @@ def _of_stacks(content: Any, graph: str | None, modules: dict[str, tuple[str, ..
             if frames := _FRAME.findall(stack if isinstance(stack, str) else ""):
                 lines[_line(*frames[-1])] = None
         kernel = _HANDLE.sub("", str(spelled))
-        found.append(Origin(kernel, graph, tuple(lines), modules.get(spelled, ())))
-    return found
+        kernels.append(Origin(kernel, graph, tuple(lines), modules.get(spelled, ())))
+    return kernels
 
 
 def _of_log(text: str) -> Iterator[Origin]:
@@ -146,8 +146,8 @@ def _entries(text: str) -> Iterator[tuple[dict[str, Any], str]]:
             continue
         if isinstance(about, dict):
             yield about, "\n".join(payload)
-        found = _LOGGED.match(line)
-        about, payload = _loaded(found.group(1)) if found else None, []
+        match = _LOGGED.match(line)
+        about, payload = _loaded(match.group(1)) if match else None, []
     if isinstance(about, dict):
         yield about, "\n".join(payload)
 
@@ -163,7 +163,7 @@ def _listed(content: Any, name: str) -> Iterator[tuple[str, list[str]]]:
     table = content.get(name) if isinstance(content, dict) else None
     for key, values in table.items() if isinstance(table, dict) else ():
         if isinstance(values, list):
-            yield _HANDLE.sub("", key), [one for one in values if isinstance(one, str)]
+            yield _HANDLE.sub("", key), [value for value in values if isinstance(value, str)]
 
 
 def _line(file: str, number: str, function: str, code: str) -> str:
@@ -175,8 +175,8 @@ def _lines_of_nodes(graph: str) -> dict[str, str]:
     lines: dict[str, str] = {}
     current = None
     for text in graph.split("\n"):
-        if found := _COMMENT.match(text):
-            current = _line(*found.groups())
+        if comment := _COMMENT.match(text):
+            current = _line(*comment.groups())
         elif current is not None and (node := _NODE.match(text)):
             lines[node.group(1)] = current
     return lines
@@ -187,11 +187,11 @@ def _modules(mappings: Any, program: str) -> dict[str, tuple[str, ...]]:
     used: dict[str, list[str]] = {}
     for text in program.split("\n"):
         if node := _NODE.match(text):
-            used[node.group(1)] = [".".join(_PART.findall(one)) for one in _PARAMETER.findall(node.group(2))]
+            used[node.group(1)] = [".".join(_PART.findall(text)) for text in _PARAMETER.findall(node.group(2))]
     before = dict(_listed(mappings, "postToPre"))
     kernels = mappings.get("cppCodeToPost") if isinstance(mappings, dict) else None
     modules = {}
     for kernel, nodes in kernels.items() if isinstance(kernels, dict) else ():
-        sources = [one for node in nodes if isinstance(node, str) for one in before.get(node, ())]
-        modules[kernel] = tuple(dict.fromkeys(m for one in sources for m in used.get(one, ())))
+        sources = [text for node in nodes if isinstance(node, str) for text in before.get(node, ())]
+        modules[kernel] = tuple(dict.fromkeys(m for text in sources for m in used.get(text, ())))
     return modules

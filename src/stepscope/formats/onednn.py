@@ -37,8 +37,8 @@ _TYPE = re.compile(r"(?:^|\s)(?:\w+?)[_:](f64|f32|f16|bf16|s32|s8|u8|s4|u4|f8_e5
 _COMPONENTS = frozenset({"primitive", "graph", "ukernel", "common", "gpu", "cpu", "sycl", "ocl"})
 _BLOCK = 1 << 23
 _LONGEST_LINE = 1 << 20
-_MOST_ROWS = 1 << 17
-_MOST_TEXT = 1 << 30
+_MAX_ROWS = 1 << 17
+_MAX_TEXT = 1 << 30
 _LONGEST_MS = 1e10
 _NS_PER_MS = 1e6
 
@@ -59,8 +59,8 @@ def peek(member: Member) -> Facts | None:
     """The file's origin: which version wrote it. None when it has no line of oneDNN."""
     with member.open() as stream:
         text = stream.read(_LONGEST_LINE).decode("utf-8", "replace")
-    found = _VERSION.search(text)
-    return Facts(tool=found[1] if found else "oneDNN", tool_version=found[2] if found else None)
+    match = _VERSION.search(text)
+    return Facts(tool=match[1] if match else "oneDNN", tool_version=match[2] if match else None)
 
 
 def read(member: Member, options: ReadOptions | None = None) -> RankTables:
@@ -90,18 +90,18 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
 
 def _blocks(stream: ByteStream) -> Iterator[str]:
     """Complete lines, some thousand at a time; an endless line is cut."""
-    rest, first = b"", True
+    remainder, first = b"", True
     while block := stream.read(_BLOCK):
         if first:
             block, first = strip_bom(block), False
-        complete, newline, rest_of = (rest + block).rpartition(b"\n")
-        rest = rest_of
+        complete, newline, rest_of = (remainder + block).rpartition(b"\n")
+        remainder = rest_of
         if newline:
             yield complete.decode("utf-8", "replace")
-        elif len(rest) > _LONGEST_LINE:
-            rest = rest[:_LONGEST_LINE]
-    if rest:
-        yield rest.decode("utf-8", "replace")
+        elif len(remainder) > _LONGEST_LINE:
+            remainder = remainder[:_LONGEST_LINE]
+    if remainder:
+        yield remainder.decode("utf-8", "replace")
 
 
 @dataclass(slots=True)
@@ -136,8 +136,8 @@ class _Log:
         parts = pc.split_pattern(pc.ascii_rtrim_whitespace(lines), ",", max_splits=1, reverse=True)
         last = pc.list_element(parts, 1)
         timed = pc.match_substring_regex(last, _TIME)
-        for one in pc.value_counts(lines.filter(pc.invert(timed))).to_pylist():
-            self._add_other(one["values"], one["counts"])
+        for value in pc.value_counts(lines.filter(pc.invert(timed))).to_pylist():
+            self._add_other(value["values"], value["counts"])
         ms = last.filter(timed).cast(pa.float64())
         key = pc.list_element(parts, 0).filter(timed)
         sane = pc.less(ms, _LONGEST_MS)
@@ -145,24 +145,24 @@ class _Log:
         if lost:
             self.report.drop("impossible_duration", lost)
         ns = pc.round(pc.multiply(ms.filter(sane), _NS_PER_MS)).cast(pa.int64())
-        found = pa.table({"key": key.filter(sane), "ns": ns}).group_by("key")
-        sums = found.aggregate([("ns", "count"), ("ns", "sum"), ("ns", "min"), ("ns", "max")])
+        grouped = pa.table({"key": key.filter(sane), "ns": ns}).group_by("key")
+        sums = grouped.aggregate([("ns", "count"), ("ns", "sum"), ("ns", "min"), ("ns", "max")])
         self._sums.append(sums.select(_SUMMED))
-        if sum(one.num_rows for one in self._sums) > _MOST_ROWS:
+        if sum(value.num_rows for value in self._sums) > _MAX_ROWS:
             self._sums = [self._together()]
 
     def _together(self) -> pa.Table:
-        found = pa.concat_tables(self._sums).group_by("key").aggregate(
+        grouped = pa.concat_tables(self._sums).group_by("key").aggregate(
             [("ns_count", "sum"), ("ns_sum", "sum"), ("ns_min", "min"), ("ns_max", "max")]
         )  # fmt: skip
-        if found.nbytes > _MOST_TEXT:
+        if grouped.nbytes > _MAX_TEXT:
             raise SourceError(
-                f"{self.label}: more than {_MOST_TEXT >> 30} GiB of primitives that differ",
+                f"{self.label}: more than {_MAX_TEXT >> 30} GiB of primitives that differ",
                 hint="give a part of the log: head -n 10000000 FILE > FILE.txt",
                 slug="too-many-primitives",
             )
         columns = ["key", "ns_count_sum", "ns_sum_sum", "ns_min_min", "ns_max_max"]
-        return found.select(columns).rename_columns(_SUMMED)
+        return grouped.select(columns).rename_columns(_SUMMED)
 
     def _add_other(self, line: str, count: int) -> None:
         """Takes a line without a time: the library's information about itself, or a truncated line."""
@@ -183,29 +183,29 @@ class _Log:
 
     def rows(self) -> list[dict[str, Any]]:
         """Rows of table `primitive`, in order of their time."""
-        made: dict[tuple[Any, ...], dict[str, Any]] = {}
-        for one in self._together().to_pylist() if self._sums else ():
-            words = _words(one["key"])
+        rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for group in self._together().to_pylist() if self._sums else ():
+            words = _words(group["key"])
             operation = words[0] if words else ""
             stated = _stated(words[1:]) if operation.partition(":")[0] in ("exec", "create") else None
             if stated is None:
-                self._unknown(words, one["ns_count"])
+                self._unknown(words, group["ns_count"])
                 continue
-            self.report.kept += one["ns_count"]
-            row = made.setdefault(tuple(stated.values()), stated | _NOTHING)
+            self.report.kept += group["ns_count"]
+            row = rows.setdefault(tuple(stated.values()), stated | _EMPTY)
             if operation == "exec":
-                row["executions"] += one["ns_count"]
-                row["total_ns"] += one["ns_sum"]
-                row["min_ns"] = min(one["ns_min"], row["min_ns"] or one["ns_min"])
-                row["max_ns"] = max(one["ns_max"], row["max_ns"] or 0)
+                row["executions"] += group["ns_count"]
+                row["total_ns"] += group["ns_sum"]
+                row["min_ns"] = min(group["ns_min"], row["min_ns"] or group["ns_min"])
+                row["max_ns"] = max(group["ns_max"], row["max_ns"] or 0)
             else:
-                row["creations"] += one["ns_count"]
-                row["created_ns"] += one["ns_sum"]
-        return sorted(made.values(), key=lambda row: (-row["total_ns"], str(row["shape"])))
+                row["creations"] += group["ns_count"]
+                row["created_ns"] += group["ns_sum"]
+        return sorted(rows.values(), key=lambda row: (-row["total_ns"], str(row["shape"])))
 
 
 _SUMMED = ["key", "ns_count", "ns_sum", "ns_min", "ns_max"]
-_NOTHING = {
+_EMPTY = {
     "executions": 0, "total_ns": 0, "min_ns": None, "max_ns": None, "creations": 0, "created_ns": 0,
 }  # fmt: skip
 

@@ -30,7 +30,7 @@ from stepscope.formats.text_lines import text_lines
 Row = dict[str, Any]
 
 _LOOKS = re.compile(rb"\s*\{(?=[^\n]*'kDuration': )(?=[^\n]*'kShortName': )'")
-_MOST_LEVELS = 64
+_MAX_LEVELS = 64
 _LONGEST_NS = 1 << 53
 _SLOT_NS, _LAUNCH_NS, _LAST_NS = 10, 1, 8
 """A kernel's place on the host: its length, when the launch is in it, when ranges end."""
@@ -94,9 +94,11 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
             {"device": device, "kind": "cuda", "used": True} for device in sorted({device for device, _ in used})
         ],
     }
-    made = {name: from_rows(name, rows) for name, rows in tables.items()}
-    made["host_event"] = pa.concat_tables([ranges, made["host_event"]], promote_options="permissive")
-    return RankTables(facts=_facts(), report=report, **made, **shared)
+    canonical_tables = {name: from_rows(name, rows) for name, rows in tables.items()}
+    canonical_tables["host_event"] = pa.concat_tables(
+        [ranges, canonical_tables["host_event"]], promote_options="permissive"
+    )
+    return RankTables(facts=_facts(), report=report, **canonical_tables, **shared)
 
 
 def _facts() -> Facts:
@@ -124,29 +126,29 @@ def _kernels(member: Member, report: ReadReport) -> Iterator[_Kernel]:
     for text in text_lines(member, LONGEST_LITERAL, report):
         if not text.strip():
             continue
-        found = python_literal(text)
-        kernel = _kernel(found) if isinstance(found, dict) else None
+        line = python_literal(text)
+        kernel = _kernel(line) if isinstance(line, dict) else None
         if kernel is None:
             report.drop("unreadable")
         else:
             yield kernel
 
 
-def _kernel(found: dict[Any, Any]) -> _Kernel | None:
-    name, short_name = (found.get(key) for key in ("kLongName", "kShortName"))
-    duration = _number(found.get("kDuration"))
+def _kernel(line: dict[Any, Any]) -> _Kernel | None:
+    name, short_name = (line.get(key) for key in ("kLongName", "kShortName"))
+    duration = _number(line.get("kDuration"))
     if not isinstance(short_name, str) or duration is None:
         return None
-    calls = [parse_marker(text) for text in _texts(found, "marker")]
-    operators = [parse_marker(text) for text in _texts(found, "seqMarker")]
+    calls = [parse_marker(text) for text in _texts(line, "marker")]
+    operators = [parse_marker(text) for text in _texts(line, "seqMarker")]
     # They are listed by their numbers, and operators within a node of autograd have none.
-    operators.sort(key=lambda one: role_of("operator", one.name) != "backward")
+    operators.sort(key=lambda marker: role_of("operator", marker.name) != "backward")
     operators = [*_unlisted(calls, operators), *operators]
-    trace = tuple(_texts(found, "trace"))
+    trace = tuple(_texts(line, "trace"))
     levels = [
         *((Marker("stack", "", frames=trace),) if trace else ()),
-        *(Marker("range", text) for text in _texts(found, "layer")),
-        *(parse_marker(text) for text in _texts(found, "reprMarkers")),
+        *(Marker("range", text) for text in _texts(line, "layer")),
+        *(parse_marker(text) for text in _texts(line, "reprMarkers")),
         *calls,
         *operators,
     ]
@@ -154,12 +156,12 @@ def _kernel(found: dict[Any, Any]) -> _Kernel | None:
         name=name if isinstance(name, str) and name else short_name,
         short_name=short_name,
         dur_ns=duration,
-        tid=_number(found.get("tid")),
-        device=_number(found.get("device"), 1 << 31) or 0,
-        stream=-1 if (stream := _number(found.get("stream"))) is None else stream,
-        grid=_sizes(found.get("grid")),
-        block=_sizes(found.get("block")),
-        levels=tuple(levels[:_MOST_LEVELS]),
+        tid=_number(line.get("tid")),
+        device=_number(line.get("device"), 1 << 31) or 0,
+        stream=-1 if (stream := _number(line.get("stream"))) is None else stream,
+        grid=_sizes(line.get("grid")),
+        block=_sizes(line.get("block")),
+        levels=tuple(levels[:_MAX_LEVELS]),
     )
 
 
@@ -167,19 +169,19 @@ def _unlisted(calls: list[Marker], operators: list[Marker]) -> list[Marker]:
     """The operator of the innermost function, if PyProf omitted it: of several operators with one number
     it lists one (`_fused_dropout`, and not `dropout` around it).
     """
-    called = [operator_name(one) for one in calls if one.sort == "call"][-1:]
-    listed = {base_name(one.name) for one in operators}
+    last_call = [operator_name(marker) for marker in calls if marker.sort == "call"][-1:]
+    listed = {base_name(marker.name) for marker in operators}
     number = operators[0].sequence if operators else None
     return [
         Marker("operator", name, sequence=number)
-        for name in called
+        for name in last_call
         if name and operators and base_name(name) not in listed
     ]
 
 
-def _texts(found: dict[Any, Any], key: str) -> list[str]:
-    listed = found.get(key)
-    texts = listed[:_MOST_LEVELS] if isinstance(listed, list) else []
+def _texts(line: dict[Any, Any], key: str) -> list[str]:
+    listed = line.get(key)
+    texts = listed[:_MAX_LEVELS] if isinstance(listed, list) else []
     return [text for text in texts if isinstance(text, str)]
 
 
@@ -244,12 +246,12 @@ class _Threads:
         around = self.open.setdefault(thread, _Open())
         family = _TILES.split(kernel.short_name, maxsplit=1)[0]
         same = 0
-        for one, marker in zip(around.ranges, kernel.levels, strict=False):
-            if one.marker != marker:
+        for opened, marker in zip(around.ranges, kernel.levels, strict=False):
+            if opened.marker != marker:
                 break
             same += 1
-        last = [one.marker.name for one in around.ranges[same:]]
-        coming = [one.name for one in kernel.levels[same:]]
+        last = [opened.marker.name for opened in around.ranges[same:]]
+        coming = [marker.name for marker in kernel.levels[same:]]
         # All alike, and the kernel ran before; or the same operator under another autograd number.
         if last == coming and (coming or family in around.families):
             same = min(same, _repeated(kernel.levels))
@@ -258,25 +260,25 @@ class _Threads:
         around.families.add(family)
         del around.ranges[same:]
         for marker in kernel.levels[same:]:
-            begun = _Range(marker, thread, at, at)
-            around.ranges.append(begun)
-            self.ranges.append(begun)
-        for one in around.ranges:
-            one.end_ns = at + _LAST_NS
+            opened = _Range(marker, thread, at, at)
+            around.ranges.append(opened)
+            self.ranges.append(opened)
+        for opened in around.ranges:
+            opened.end_ns = at + _LAST_NS
         return thread
 
     def columns(self) -> Ranges:
         """The ranges as columns, each with its own marker."""
-        numbers = [one.marker.sequence for one in self.ranges]
+        numbers = [row.marker.sequence for row in self.ranges]
         count = len(self.ranges)
         return Ranges(
-            np.array([one.thread for one in self.ranges], np.int64),
-            np.array([one.start_ns for one in self.ranges], np.int64),
-            np.array([one.end_ns for one in self.ranges], np.int64),
+            np.array([row.thread for row in self.ranges], np.int64),
+            np.array([row.start_ns for row in self.ranges], np.int64),
+            np.array([row.end_ns for row in self.ranges], np.int64),
             np.arange(count, dtype=np.int32),
             np.array([NONE if number is None else number for number in numbers], np.int64),
             np.full(count, NONE, np.int32),
-            [one.marker for one in self.ranges],
+            [row.marker for row in self.ranges],
             [],
         )
 

@@ -70,16 +70,16 @@ def peek(member: Member) -> Facts | None:
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file, or one member of an archive, as the recording of one rank."""
     report = ReadReport()
-    found = _Report.of(member)
+    table = _Report.of(member)
     samples = Samples("cpu")
     metrics: list[Row] = []
     stack: list[Frame] = []
-    for cells in found.rows(report):
-        metrics += found.metrics(cells)
-        if found.sampled:
-            stack = found.stack(cells, stack)
-            figures = found.figures(cells)
-            if any(one is not None for one in figures.values()):
+    for cells in table.rows(report):
+        metrics += table.metrics(cells)
+        if table.sampled:
+            stack = table.stack(cells, stack)
+            figures = table.figures(cells)
+            if any(figure is not None for figure in figures.values()):
                 samples.add(stack, **figures)
         report.kept += 1
     if not report.kept:
@@ -88,7 +88,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
             hint="make it again: vtune -report hotspots -format csv -report-output FILE",
             slug="no-recording",
         )
-    if not found.confirmed:
+    if not table.confirmed:
         report.note("untried_layout", count=report.kept)
     return RankTables(Facts(tool="VTune"), report, host_metric=from_rows("host_metric", metrics), **samples.tables())
 
@@ -97,7 +97,7 @@ def _header(line: str) -> tuple[str, list[str]] | None:
     """The delimiter and the columns of a report; None for a line that is no header."""
     for delimiter in _DELIMITERS:
         columns = _cells(line, delimiter)
-        measures = [one for one in columns[1:] if _MEASURES.match(one)]
+        measures = [column for column in columns[1:] if _MEASURES.match(column)]
         if len(columns) > 1 and columns[0] in _SUBJECTS and measures:
             return delimiter, columns
     return None
@@ -131,7 +131,7 @@ class _Report:
         Raises:
             SourceError: it cannot be opened.
         """
-        first = next((one for one in text_lines(member, _LONGEST_LINE) if one.strip()), "")
+        first = next((line for line in text_lines(member, _LONGEST_LINE) if line.strip()), "")
         delimiter, columns = _header(first) or (",", [first])
         return cls(member, delimiter, columns, {name: at for at, name in enumerate(columns)})
 
@@ -175,11 +175,11 @@ class _Report:
 
     def stack(self, cells: Sequence[str], above: Sequence[Frame]) -> list[Frame]:
         """The stack of a row, innermost frame first; in a tree, below that of the row before it."""
-        own = self._frame(cells)
+        frame = self._frame(cells)
         if not self.stacked:
-            return [own]
+            return [frame]
         depth = len(cells[0]) - len(cells[0].lstrip(" "))
-        return [own, *above[max(0, len(above) - depth) :]] if depth else [own]
+        return [frame, *above[max(0, len(above) - depth) :]] if depth else [frame]
 
     def _frame(self, cells: Sequence[str]) -> Frame:
         def cell(name: str) -> str | None:
@@ -200,18 +200,18 @@ class _Report:
             values[name] = (None, "") if at is None else _value(cells[at])
         time, unit = values[_TIME]
         scale = _UNIT_NS.get(unit.lower())
-        instructions, cycles, rate = (values[one][0] for one in (_INSTRUCTIONS, _CYCLES, _CPI))
+        instructions, cycles, rate = (values[name][0] for name in (_INSTRUCTIONS, _CYCLES, _CPI))
         if cycles is None and instructions is not None and rate is not None:
             cycles = instructions * rate
         return {
-            "sampled_ns": None if time is None or scale is None else _whole(time * scale),
-            "instructions": None if instructions is None else _whole(instructions),
-            "cycles": None if cycles is None else _whole(cycles),
+            "sampled_ns": None if time is None or scale is None else _rounded(time * scale),
+            "instructions": None if instructions is None else _rounded(instructions),
+            "cycles": None if cycles is None else _rounded(cycles),
         }
 
     def metrics(self, cells: Sequence[str]) -> Iterator[Row]:
         """The row's other values, as rows of `host_metric`."""
-        kept = {self.place(name) for name in _SAMPLED} if self.sampled else set()
+        sampled_places = {self.place(name) for name in _SAMPLED} if self.sampled else set()
         summary = self.columns[:3] == ["Hierarchy Level", "Metric Name", "Metric Value"]
         if summary:
             value, unit = _value(cells[2])
@@ -219,7 +219,7 @@ class _Report:
             return
         kind = self.columns[0]
         for at, (name, cell) in enumerate(zip(self.columns, cells, strict=True)):
-            if at == 0 or at in kept or name in _ABOUT or name in _SUBJECTS or not cell.strip():
+            if at == 0 or at in sampled_places or name in _ABOUT or name in _SUBJECTS or not cell.strip():
                 continue
             value, unit = _value(cell)
             named = _NAMED_UNIT.fullmatch(name)
@@ -244,15 +244,15 @@ class _Report:
 
 def _value(cell: str) -> tuple[float | None, str]:
     """A number and its unit: `1.5s`, `66.3%`, `12,345`; None for anything else."""
-    found = _VALUE.fullmatch(cell.strip())
-    if found is None:
+    match = _VALUE.fullmatch(cell.strip())
+    if match is None:
         return None, ""
     try:
-        value = float(found[1].replace(",", ""))
+        value = float(match[1].replace(",", ""))
     except ValueError:
         return None, ""
-    return (value, found[2]) if abs(value) < 1e300 else (None, "")
+    return (value, match[2]) if abs(value) < 1e300 else (None, "")
 
 
-def _whole(value: float) -> int | None:
+def _rounded(value: float) -> int | None:
     return round(value) if 0 <= value < 1 << 60 else None

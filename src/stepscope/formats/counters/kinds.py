@@ -48,10 +48,10 @@ def _moved(name: str, what: str, ncu: str, *nvprof: str, unit: str = "transactio
     rate = f"{ncu}.per_second"
     return {
         f"{name}_throughput": Kind(
-            "byte/s", f"bytes a second: {what}", (rate,), tuple(f"{one}_throughput" for one in older)
+            "byte/s", f"bytes a second: {what}", (rate,), tuple(f"{name}_throughput" for name in older)
         ),
         f"{name}_transactions": Kind(
-            unit, f"transactions of 32 bytes: {what}", (ncu,), tuple(f"{one}_transactions" for one in older)
+            unit, f"transactions of 32 bytes: {what}", (ncu,), tuple(f"{name}_transactions" for name in older)
         ),
     }  # fmt: skip
 
@@ -90,11 +90,11 @@ KINDS: dict[str, Kind] = {
     "gst_transactions": Kind("transaction", "sectors of 32 bytes that global stores touched", (_SECTORS.format("global", "st"),), ("gst_transactions",)),
     "gst_requests": Kind("request", "global stores of warps", ("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",), ("global_store_requests",)),
     "global_hit_rate": Kind("%", "global accesses that L1 served", (), ("global_hit_rate", "l1_cache_global_hit_rate")),
-    "global_hits": Kind("transaction", "sectors of global accesses that L1 had", tuple(_HITS.format("global", one) for one in ("ld", "st", "red", "atom")), parts=True),
-    "global_sectors": Kind("transaction", "sectors of reductions and atomics on global memory", tuple(_SECTORS.format("global", one) for one in ("red", "atom")), parts=True),
+    "global_hits": Kind("transaction", "sectors of global accesses that L1 had", tuple(_HITS.format("global", kind) for kind in ("ld", "st", "red", "atom")), parts=True),
+    "global_sectors": Kind("transaction", "sectors of reductions and atomics on global memory", tuple(_SECTORS.format("global", kind) for kind in ("red", "atom")), parts=True),
     "local_hit_rate": Kind("%", "local accesses that L1 served", (), ("local_hit_rate", "l1_cache_local_hit_rate")),
-    "local_hits": Kind("transaction", "sectors of local accesses that L1 had", tuple(_HITS.format("local", one) for one in ("ld", "st")), parts=True),
-    "local_sectors": Kind("transaction", "sectors of local accesses, which are spilled registers and arrays of a thread's own", tuple(_SECTORS.format("local", one) for one in ("ld", "st")), ("local_load_transactions", "local_store_transactions"), parts=True),
+    "local_hits": Kind("transaction", "sectors of local accesses that L1 had", tuple(_HITS.format("local", kind) for kind in ("ld", "st")), parts=True),
+    "local_sectors": Kind("transaction", "sectors of local accesses, which are spilled registers and arrays of a thread's own", tuple(_SECTORS.format("local", kind) for kind in ("ld", "st")), ("local_load_transactions", "local_store_transactions"), parts=True),
     "local_instructions": Kind("inst", "loads and stores of local memory that warps executed", ("smsp__inst_executed_op_local_ld.sum", "smsp__inst_executed_op_local_st.sum", "smsp__sass_inst_executed_op_local_ld.sum", "smsp__sass_inst_executed_op_local_st.sum"), ("inst_executed_local_loads", "inst_executed_local_stores"), parts=True),
     "l1_hit_rate": Kind("%", "accesses that L1 served", ("l1tex__t_sector_hit_rate.pct",), ("tex_cache_hit_rate",)),
     "l2_hit_rate": Kind("%", "accesses that L2 served", ("lts__t_sector_hit_rate.pct",), ("l2_tex_hit_rate",)),
@@ -110,7 +110,7 @@ KINDS: dict[str, Kind] = {
     "ipc": Kind("inst/cycle", "instructions a cycle of an active multiprocessor", ("sm__inst_executed.avg.per_cycle_active",), ("ipc",)),
     "scheduler_ipc": Kind("inst/cycle", "instructions a cycle of one of a multiprocessor's schedulers", ("smsp__inst_executed.avg.per_cycle_active",)),
     "sm_active": Kind("%", "time in which a multiprocessor had work", (f"smsp__cycles_active.{_OF_PEAK}", f"sm__cycles_active.{_OF_PEAK}"), ("sm_efficiency",)),
-    "tensor_active": Kind("%", "cycles in which the tensor pipe was busy; nvprof has it in tenths", tuple(f"sm__{one}.{of}" for one in ("pipe_tensor_cycles_active", "inst_executed_pipe_tensor", "pipe_tensor_op_hmma_cycles_active", "inst_executed_pipe_tensor_op_hmma", "inst_executed_pipe_tensor_op_gmma") for of in (_OF_ACTIVE, _OF_PEAK)), ("tensor_precision_fu_utilization",), level=10),
+    "tensor_active": Kind("%", "cycles in which the tensor pipe was busy; nvprof has it in tenths", tuple(f"sm__{pipe}.{of}" for pipe in ("pipe_tensor_cycles_active", "inst_executed_pipe_tensor", "pipe_tensor_op_hmma_cycles_active", "inst_executed_pipe_tensor_op_hmma", "inst_executed_pipe_tensor_op_gmma") for of in (_OF_ACTIVE, _OF_PEAK)), ("tensor_precision_fu_utilization",), level=10),
     "tensor_instructions": Kind("inst", "instructions of the tensor pipe", ("sm__inst_executed_pipe_tensor.sum", "smsp__inst_executed_pipe_tensor.sum", "smsp__inst_executed_pipe_tensor.sum.per_cycle_elapsed")),
     "tensor_operations": Kind("flop", "floating-point operations of tensor cores, by the types of what goes in and comes out"),
     "tensor_operations_per_cycle": Kind("flop/cycle", "likewise, a cycle of all multiprocessors"),
@@ -173,7 +173,7 @@ for _stall, _cause in STALLS.items():
         (f"smsp__average_warps_issue_stalled_{_stall}_per_issue_active.ratio",),
     )
 
-_KIND_OF: dict[str, str] = {name: kind for kind, one in KINDS.items() for name in (*one.ncu, *one.nvprof)}
+_KIND_OF: dict[str, str] = {name: kind for kind, names in KINDS.items() for name in (*names.ncu, *names.nvprof)}
 
 
 def kind_of(metric: str) -> str | None:
@@ -211,8 +211,8 @@ def tensor_operations(metrics: Mapping[str, float]) -> float | None:
     paths.sort(key=lambda path: sum(path[key] is not None for key in _NARROWING))
     apart: list[re.Match[str]] = []
     for path in paths:
-        shared = [one for one in apart if _may_share(one, path)]
-        if path["sparsity"] == "on" or not all(_contains(one, path) for one in shared):
+        shared = [other for other in apart if _may_share(other, path)]
+        if path["sparsity"] == "on" or not all(_contains(other, path) for other in shared):
             return None
         if not shared:
             apart.append(path)

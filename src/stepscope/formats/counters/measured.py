@@ -43,13 +43,13 @@ class Measured:
     _values: array[float] = field(default_factory=lambda: array("d"))
     _extremes: dict[int, tuple[float, float]] = field(default_factory=dict)
 
-    def launch(self, name: str, tool: str, **known: Any) -> int:
+    def launch(self, name: str, tool: str, **details: Any) -> int:
         """Adds a launch of a kernel: its name, the tool, and further columns of `measured_kernel`.
 
         Returns:
             its number.
         """
-        self.launches.append({"name": name, "tool": tool, "launches": 1, **known, "measured": len(self.launches)})
+        self.launches.append({"name": name, "tool": tool, "launches": 1, **details, "measured": len(self.launches)})
         return len(self.launches) - 1
 
     def add(
@@ -86,7 +86,7 @@ class Measured:
         values = np.array(self._values, np.float64)
         metric = self._metrics.column()
         self._complete(of, values)
-        kinds = [kind_of(one) for one in self._metrics.of]
+        kinds = [kind_of(name) for name in self._metrics.of]
         distinct = sorted({kind for kind in kinds if kind is not None})
         place = {kind: number for number, kind in enumerate(distinct)}
         kind_numbers = np.array([-1 if kind is None else place[kind] for kind in kinds] or [-1], np.int32)[
@@ -108,15 +108,15 @@ class Measured:
             "kind": pa.DictionaryArray.from_arrays(
                 pa.array(kind_numbers, mask=kind_numbers < 0), pa.array(distinct, pa.string())
             ),
-            "value": _known(values),
-            "min": _known(extremes[0]),
-            "max": _known(extremes[1]),
+            "value": _with_nulls(values),
+            "min": _with_nulls(extremes[0]),
+            "max": _with_nulls(extremes[1]),
             "unit": self._units.column(),
             "tool": tools.column().take(pa.array(of)),
         }
         return {
             "measured_kernel": from_rows("measured_kernel", self.launches),
-            "kernel_metric": pa.table([columns[one] for one in READ["kernel_metric"].names],
+            "kernel_metric": pa.table([columns[name] for name in READ["kernel_metric"].names],
                                       schema=READ["kernel_metric"]),
         }  # fmt: skip
 
@@ -124,7 +124,7 @@ class Measured:
         number = self._metrics.of
         codes = np.array(self._metrics.numbers, np.int32)
 
-        def told(metric: str) -> dict[int, int]:
+        def stated(metric: str) -> dict[int, int]:
             if metric not in number:
                 return {}
             rows = np.flatnonzero(codes == number[metric])
@@ -134,8 +134,8 @@ class Measured:
         for column, total, name in (
             ("grid", "blocks", "launch__grid"), ("block", "threads", "launch__block"),
         ):  # fmt: skip
-            axes = [told(f"{name}_dim_{axis}") for axis in "xyz"]
-            size = told(f"{name}_size")
+            axes = [stated(f"{name}_dim_{axis}") for axis in "xyz"]
+            size = stated(f"{name}_size")
             for launch, row in enumerate(self.launches):
                 if column not in row and all(launch in axis for axis in axes):
                     row[column] = ",".join(str(axis[launch]) for axis in axes)
@@ -147,7 +147,7 @@ class Measured:
             ("dur_ns", "gpu__time_duration.sum"), ("device", "launch__device_id"),
             ("stream", "launch__stream_id"),
         ):  # fmt: skip
-            for launch, value in told(metric).items():
+            for launch, value in stated(metric).items():
                 self.launches[launch].setdefault(column, value)
 
 
@@ -158,7 +158,7 @@ def _product(shape: str) -> int | None:
     return total if total < _LARGEST else None
 
 
-def _known(values: np.ndarray[Any, Any]) -> pa.Array:
+def _with_nulls(values: np.ndarray[Any, Any]) -> pa.Array:
     return pa.array(values, mask=~np.isfinite(values))
 
 
@@ -169,18 +169,18 @@ def of_events(measured: Iterable[Row], event_of: Callable[[int], Row]) -> dict[s
         measured: for each value the row of its event, `metric`, `value`, and, if known, `unit`.
         event_of: the device event of a row; grid, block, device, stream and duration are copied from it.
     """
-    found: dict[int, int] = {}
+    numbers: dict[int, int] = {}
     tables = Measured()
-    for one in measured:
-        row = one["device_row"]
-        if row not in found:
+    for metric in measured:
+        row = metric["device_row"]
+        if row not in numbers:
             event = event_of(row)
             shape = {
                 axes: ",".join(str(event[f"{axes}_{axis}"]) for axis in "xyz")
                 for axes in ("grid", "block")
                 if all(event.get(f"{axes}_{axis}") is not None for axis in "xyz")
             }
-            known = {key: event.get(key) for key in ("device", "stream", "dur_ns")}
-            found[row] = tables.launch(event["name"], NVPROF, device_row=row, **known, **shape)
-        tables.add(found[row], one["metric"], one["value"], one.get("unit") or "")
+            details = {key: event.get(key) for key in ("device", "stream", "dur_ns")}
+            numbers[row] = tables.launch(event["name"], NVPROF, device_row=row, **details, **shape)
+        tables.add(numbers[row], metric["metric"], metric["value"], metric.get("unit") or "")
     return tables.tables()

@@ -42,7 +42,7 @@ _MISSING = ("n/a", "nan", "no data", "-nan", "inf", "-inf")
 _FIRST_CELL = re.compile(r'"?(\d{1,18})"?[,;\t]')
 _DETAILS = ("Metric Name", "Metric Unit", "Metric Value")
 _SUMMARY = ("Metric Name", "Metric Unit", "Minimum", "Maximum", "Average")
-_KNOWN = frozenset(
+_COLUMNS = frozenset(
     {
         "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream",
         "Block Size", "Grid Size", "Device", "CC", "Section Name", "Rule Name", "Rule Type",
@@ -88,18 +88,18 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file, or one member of an archive, as the counters of one rank's kernels."""
     report = ReadReport()
     printed = _printed(member)
-    made = _Launches(report, _mark(printed))
+    launches = _Launches(report, _mark(printed))
     for row in _Table(printed, report).rows():
-        made.add(row)
-    if not made.measured.launches:
+        launches.add(row)
+    if not launches.measured.launches:
         raise SourceError(
             f"{member.label}: Nsight Compute printed no kernel's metrics here",
             hint=f"print a report's table: {PRINT_A_REPORT}",
             slug="no-recording",
         )
-    tables = made.measured.tables()
+    tables = launches.measured.tables()
     report.kept = tables["kernel_metric"].num_rows
-    return RankTables(Facts(tool=NCU), report, **tables, device=made.devices())
+    return RankTables(Facts(tool=NCU), report, **tables, device=launches.devices())
 
 
 def _capability(row: _Row) -> dict[str, int | None]:
@@ -142,7 +142,7 @@ class _Table:
         """Each line by column names; unreadable ones are counted."""
         names: list[str] = []
         units: dict[str, str] = {}
-        delimiter, number, least = ",", 0, 0
+        delimiter, number, min_cells = ",", 0, 0
         pending = ""
         for line in text_lines(self.member, _LONGEST_LINE, self.report):
             head = _HEAD.match(line[:_LONGEST_HEAD].encode())
@@ -151,8 +151,8 @@ class _Table:
                 delimiter = head[2].decode()
                 names = _cells(line, delimiter) or []
                 # Lines of metrics end before the columns of rules; those of `raw` may lack a comma.
-                last = [names.index(one) + 1 for one in ("Metric Value", "Average") if one in names]
-                least = last[0] if last else len(names) - 1
+                last = [names.index(title) + 1 for title in ("Metric Value", "Average") if title in names]
+                min_cells = last[0] if last else len(names) - 1
                 continue
             if not names:
                 continue
@@ -169,7 +169,7 @@ class _Table:
             cells = _cells(line, delimiter)
             if cells is None and len(line) < _LONGEST_LINE:
                 pending = line
-            elif cells is None or not least <= len(cells) <= len(names) + 1:
+            elif cells is None or not min_cells <= len(cells) <= len(names) + 1:
                 self.report.drop("unreadable")
             else:
                 yield _row(names, cells, units, number)
@@ -181,7 +181,7 @@ class _Table:
 def _row(names: list[str], cells: list[str], units: dict[str, str], table: int) -> _Row:
     row = _Row({}, {}, units, table)
     for name, cell in zip(names, cells, strict=False):
-        (row.cells if name in _KNOWN else row.values)[name] = cell
+        (row.cells if name in _COLUMNS else row.values)[name] = cell
     return row
 
 
@@ -235,19 +235,19 @@ class _Launches:
             key = (row.table, cells.get("Process ID"), name, cells.get("Device"), cells.get("Invocations"),
                    cells.get("Block Size"), cells.get("Grid Size"))  # fmt: skip
         if key not in self._numbers:
-            known: dict[str, Any] = {
+            details: dict[str, Any] = {
                 column: _shape(cells.get(title, ""))
                 for column, title in (("grid", "Grid Size"), ("block", "Block Size"))
             }
-            known |= {
+            details |= {
                 column: int(cells[title])
                 for column, title in (("device", "Device"), ("stream", "Stream"))
                 if cells.get(title, "").isdigit() and len(cells[title]) < 10
             }
             runs = number_of(cells.get("Invocations", ""), self.mark)
-            known["launches"] = max(1, round(runs)) if runs is not None and runs < 1e15 else 1
-            known = {column: value for column, value in known.items() if value is not None}
-            self._numbers[key] = self.measured.launch(demangled(name) or name, NCU, **known)
+            details["launches"] = max(1, round(runs)) if runs is not None and runs < 1e15 else 1
+            details = {column: value for column, value in details.items() if value is not None}
+            self._numbers[key] = self.measured.launch(demangled(name) or name, NCU, **details)
         return self._numbers[key]
 
     def _add(self, row: _Row, metric: str, text: str, unit: str) -> None:
@@ -263,11 +263,11 @@ class _Launches:
 
     def _add_summary(self, row: _Row) -> None:
         cells = row.cells
-        least, most, mean = (number_of(cells.get(name, ""), self.mark) for name in ("Minimum", "Maximum", "Average"))
-        if mean is not None and least is not None and most is not None:
+        low, high, mean = (number_of(cells.get(name, ""), self.mark) for name in ("Minimum", "Maximum", "Average"))
+        if mean is not None and low is not None and high is not None:
             unit = cells.get("Metric Unit", "")
             metric = metric_named(cells.get("Metric Name", ""), unit)
-            self.measured.add(self._launch(row), metric, mean, unit, extremes=(least, most))
+            self.measured.add(self._launch(row), metric, mean, unit, extremes=(low, high))
 
     def _know_device(self, row: _Row) -> None:
         """Takes a line's statements about the device, by index: attributes on page `raw`, a few labels on `details`."""
@@ -275,23 +275,23 @@ class _Launches:
         index = values.get("device__attribute_device_index", row.cells.get("Device", ""))
         if not index.isdigit() or len(index) > 4:
             return
-        known = self._devices.setdefault(int(index), {})
-        known |= {name: part for name, part in _capability(row).items() if part is not None}
+        device = self._devices.setdefault(int(index), {})
+        device |= {name: part for name, part in _capability(row).items() if part is not None}
         if row.cells.get("Metric Name") == "# SMs":
             count = number_of(row.cells.get("Metric Value", ""), self.mark)
-            known["sm_count"] = None if count is None else round(count)
+            device["sm_count"] = None if count is None else round(count)
         for column, attribute in _ATTRIBUTES.items():
             text = values.get(f"device__attribute_{attribute}", "")
             if text.isdigit() and len(text) < 16:
-                known[column] = int(text)
+                device[column] = int(text)
         name = values.get("device__attribute_display_name")
         if name:
-            known["name"] = name
+            device["name"] = name
 
     def devices(self) -> pa.Table:
         """The devices that the kernels ran on."""
         rows = [
-            {"device": index, "kind": "cuda", "used": True, **known} for index, known in sorted(self._devices.items())
+            {"device": index, "kind": "cuda", "used": True, **device} for index, device in sorted(self._devices.items())
         ]
         return from_rows("device", rows)
 
@@ -306,5 +306,5 @@ _ATTRIBUTES = {
 
 
 def _shape(text: str) -> str | None:
-    found = _SHAPE.match(text)
-    return None if found is None else ",".join(str(int(axis)) for axis in found.groups())
+    match = _SHAPE.match(text)
+    return None if match is None else ",".join(str(int(axis)) for axis in match.groups())

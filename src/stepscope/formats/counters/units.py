@@ -73,10 +73,10 @@ def base_unit(unit: str) -> tuple[str | None, float]:
         return "ns", float(round(_SECONDS[unit] * 1e9))
     above, slash, below = unit.partition("/")
     name, factor = above, 1.0
-    found = _SCALED.match(above)
-    if found:
-        name = _BASES[found[2]]
-        factor = _BINARY.get(found[1]) or _PREFIXES[found[1].removesuffix("i")]
+    match = _SCALED.match(above)
+    if match:
+        name = _BASES[match[2]]
+        factor = _BINARY.get(match[1]) or _PREFIXES[match[1].removesuffix("i")]
     if not slash:
         return name, factor
     if below in _SECONDS:

@@ -18,12 +18,12 @@ LATEST_NS = 1 << 62
 def timed(table: pa.Table, name: str, report: ReadReport) -> pa.Table:
     """The rows with a time in a column; those without are counted."""
     times = table[name]
-    known = pc.and_(pc.greater_equal(times, 0), pc.less(times, LATEST_NS)).fill_null(False)
-    lost = table.num_rows - (pc.sum(known).as_py() or 0)
+    valid = pc.and_(pc.greater_equal(times, 0), pc.less(times, LATEST_NS)).fill_null(False)
+    lost = table.num_rows - (pc.sum(valid).as_py() or 0)
     if not lost:
         return table
     report.drop("no_time", lost)
-    return table.filter(known)
+    return table.filter(valid)
 
 
 def in_time(table: pa.Table, report: ReadReport) -> pa.Table:
@@ -55,8 +55,8 @@ def mapped(values: pa.Array, of: Callable[[Any], str | None]) -> pa.DictionaryAr
     if isinstance(coded, pa.ChunkedArray):
         coded = coded.combine_chunks()
     numbering: dict[str, int] = {}
-    made = [of(one) for one in coded.dictionary.to_pylist()]
-    place = [None if one is None else numbering.setdefault(one, len(numbering)) for one in made]
+    values = [of(value) for value in coded.dictionary.to_pylist()]
+    place = [None if value is None else numbering.setdefault(value, len(numbering)) for value in values]
     indices = pa.array(place, pa.int32()).take(coded.indices)
     return pa.DictionaryArray.from_arrays(indices, pa.array(list(numbering), pa.string()))
 
@@ -80,7 +80,7 @@ def mapped_rows(
 ) -> pa.DictionaryArray:
     """A text for each row of some columns, worked out once for each distinct row; NULL for None."""
     distinct, codes = distinct_rows(columns)
-    return mapped(pa.array(codes), lambda one: of(distinct[one]))
+    return mapped(pa.array(codes), lambda code: of(distinct[code]))
 
 
 def distinct_rows(
@@ -94,7 +94,7 @@ def distinct_rows(
         width = max(len(coded.dictionary), 1)
         packed = pa.array(codes * width + coded.indices.to_numpy()).dictionary_encode()
         values = coded.dictionary.to_pylist()
-        distinct = [distinct[one // width] | {name: values[one % width]} for one in packed.dictionary.to_pylist()]
+        distinct = [distinct[code // width] | {name: values[code % width]} for code in packed.dictionary.to_pylist()]
         codes = packed.indices.to_numpy().astype(np.int64)
     return distinct, codes
 
@@ -109,8 +109,8 @@ def on_host(rows: pa.Table, category: str | pa.Array, kind: str, **columns: pa.A
     """Rows with `start` and `end` as host events, with these further columns."""
     count = rows.num_rows
     named = constant(category, count) if isinstance(category, str) else category
-    made = {"start": rows["start"], "end": rows["end"], "category": named}
-    return pa.table(made | {"kind": constant(kind, count)} | columns)
+    fixed = {"start": rows["start"], "end": rows["end"], "category": named}
+    return pa.table(fixed | {"kind": constant(kind, count)} | columns)
 
 
 def on_track(rows: pa.Table, track: str, name: pa.Array, number: Callable[[str], int]) -> pa.Table:

@@ -65,7 +65,7 @@ class Recorded(NamedTuple):
         """Kernels, each named by the first of the columns `names` that has a value."""
         sizes = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
         fixed, dynamic = "staticSharedMemory", "dynamicSharedMemory"
-        rows, made = self.events(
+        rows, result = self.events(
             table,
             "kernel",
             (*names, *sizes, "registersPerThread", fixed, dynamic, "graphId"),
@@ -73,52 +73,52 @@ class Recorded(NamedTuple):
         )
         spelled = rows[names[0]]
         if spelled.null_count:
-            spelled = first_named([rows[one] for one in names], NAMELESS)
-        made["name"] = name = mapped(spelled, lambda one: demangled(one) or NAMELESS)
-        made["kind"] = mapped(name, lambda one: vocabulary.device_kind("computation", one))
+            spelled = first_named([rows[text] for text in names], NAMELESS)
+        result["name"] = name = mapped(spelled, lambda text: demangled(text) or NAMELESS)
+        result["kind"] = mapped(name, lambda text: vocabulary.device_kind("computation", text))
         for column in sizes:
-            made[f"{column[:-1]}_{column[-1].lower()}"] = small(rows[column])
-        made["registers_per_thread"] = small(rows["registersPerThread"])
+            result[f"{column[:-1]}_{column[-1].lower()}"] = small(rows[column])
+        result["registers_per_thread"] = small(rows["registersPerThread"])
         total = pc.add(rows[fixed].fill_null(0), rows[dynamic].fill_null(0))
-        known = pc.or_(rows[fixed].is_valid(), rows[dynamic].is_valid())
-        made["shared_memory_bytes"] = pc.if_else(known, total, pa.scalar(None, pa.int64()))
-        made["dynamic_shared_memory_bytes"] = rows[dynamic]
-        made["graph_id"] = without_zero(rows["graphId"])
-        return pa.table(made | _per_processor(made, {row["device"]: row for row in devices}))
+        stated = pc.or_(rows[fixed].is_valid(), rows[dynamic].is_valid())
+        result["shared_memory_bytes"] = pc.if_else(stated, total, pa.scalar(None, pa.int64()))
+        result["dynamic_shared_memory_bytes"] = rows[dynamic]
+        result["graph_id"] = without_zero(rows["graphId"])
+        return pa.table(result | _per_processor(result, {row["device"]: row for row in devices}))
 
     def copies(self, table: str, memories: Mapping[int, str], kinds: Mapping[int, str] = _COPY_KINDS) -> pa.Table:
         """Copies of memory; `memories` and `kinds` give the words for CUPTI's numbers."""
         columns = ("bytes", "copyKind", "srcKind", "dstKind")
-        rows, made = self.events(table, "gpu_memcpy", columns)
+        rows, result = self.events(table, "gpu_memcpy", columns)
         distinct, which = distinct_rows({name: rows[name] for name in columns[1:]})
         named = [
             copy_names(
-                kinds.get(one["copyKind"], "unknown"), *(memories.get(one[end], "Unknown") for end in columns[2:])
+                kinds.get(row["copyKind"], "unknown"), *(memories.get(row[end], "Unknown") for end in columns[2:])
             )
-            for one in distinct
+            for row in distinct
         ]
         place = pa.array(which)
         for column in _COPIED:
-            made[column] = mapped(place, [one[column] for one in named].__getitem__)
-        return pa.table(made | {"bytes": rows["bytes"]})
+            result[column] = mapped(place, [row[column] for row in named].__getitem__)
+        return pa.table(result | {"bytes": rows["bytes"]})
 
     def fills(self, table: str, memory: str, memories: Mapping[int, str]) -> pa.Table:
         """Fills of memory; the column `memory` has its kind."""
-        rows, made = self.events(table, "gpu_memset", ("bytes", memory))
+        rows, result = self.events(table, "gpu_memset", ("bytes", memory))
         words = rows[memory].fill_null(-1)
-        made["name"] = mapped(words, lambda one: fill_name(memories.get(one)))
-        made["destination_memory"] = mapped(rows[memory], lambda one: memories.get(one, "unknown").lower())
-        return pa.table(made | {"bytes": rows["bytes"]})
+        result["name"] = mapped(words, lambda value: fill_name(memories.get(value)))
+        result["destination_memory"] = mapped(rows[memory], lambda value: memories.get(value, "unknown").lower())
+        return pa.table(result | {"bytes": rows["bytes"]})
 
     def waits(self, table: str, kind: str, device_of: Mapping[int, int]) -> pa.Table:
         """Waits of the host: their context is right, their device not always."""
-        rows, made = self.events(table, "cuda_sync", (kind,))
-        made["name"] = mapped(rows[kind].fill_null(0), lambda one: _WAITS.get(one, "Sync"))
-        made["role"] = mapped(made["name"], lambda one: vocabulary.wait_role("sync", one))
-        distinct, which = distinct_rows({name: made[name] for name in ("context", "device")})
-        found = [device_of.get(one["context"], one["device"]) for one in distinct]
-        made["device"] = pa.array(found, pa.int32()).take(pa.array(which))
-        return pa.table(made)
+        rows, result = self.events(table, "cuda_sync", (kind,))
+        result["name"] = mapped(rows[kind].fill_null(0), lambda row: _WAITS.get(row, "Sync"))
+        result["role"] = mapped(result["name"], lambda row: vocabulary.wait_role("sync", row))
+        distinct, which = distinct_rows({name: result[name] for name in ("context", "device")})
+        numbers = [device_of.get(row["context"], row["device"]) for row in distinct]
+        result["device"] = pa.array(numbers, pa.int32()).take(pa.array(which))
+        return pa.table(result)
 
 
 def on_streams(parts: Sequence[pa.Table], device_of: Mapping[int, int], report: ReadReport) -> pa.Table:
@@ -127,25 +127,25 @@ def on_streams(parts: Sequence[pa.Table], device_of: Mapping[int, int], report: 
     table = pa.concat_tables(parts, promote_options="default")
     if table["device"].null_count:
         distinct, rows = distinct_rows({"context": table["context"]})
-        found = pa.array([device_of.get(one["context"], 0) for one in distinct], pa.int32())
+        devices = pa.array([device_of.get(row["context"], 0) for row in distinct], pa.int32())
         place = table.column_names.index("device")
-        stated = pc.coalesce(table["device"], found.take(pa.array(rows)))
+        stated = pc.coalesce(table["device"], devices.take(pa.array(rows)))
         table = table.set_column(place, "device", stated)
     return in_time(table, report)
 
 
 def device_of_context(stated: Iterable[tuple[int | None, int | None]], parts: Iterable[pa.Table]) -> dict[int, int]:
     """The device of each context, as the file states it and as its work shows."""
-    found = {
+    devices = {
         context: number
         for context, device in stated
         if context is not None and (number := small_number(device)) is not None
     }
     for part in parts:
         pairs = part.group_by(["context", "device"]).aggregate([])
-        shown = zip(pairs["context"].to_pylist(), pairs["device"].to_pylist(), strict=True)
-        found |= {context: device for context, device in shown if device is not None}
-    return found
+        of_work = zip(pairs["context"].to_pylist(), pairs["device"].to_pylist(), strict=True)
+        devices |= {context: device for context, device in of_work if device is not None}
+    return devices
 
 
 def copy_names(direction: str, source: str, target: str) -> Row:
@@ -170,19 +170,19 @@ def without_zero(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.equal(values, 0), pa.scalar(None, pa.int64()), values)
 
 
-def _per_processor(made: Row, known: Mapping[int, Row]) -> dict[str, pa.Array]:
+def _per_processor(result: Row, devices: Mapping[int, Row]) -> dict[str, pa.Array]:
     """Blocks and warps per multiprocessor, if the number of multiprocessors is known."""
 
     def of_device(key: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-        distinct, rows = distinct_rows({"device": made["device"]})
-        stated = [known.get(one["device"], {}).get(key) or np.nan for one in distinct]
+        distinct, rows = distinct_rows({"device": result["device"]})
+        stated = [devices.get(row["device"], {}).get(key) or np.nan for row in distinct]
         values: np.ndarray[Any, np.dtype[np.float64]] = np.array(stated, float)[rows]
         return values
 
     def product(*axes: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-        volume = np.ones(len(made["device"]))
+        volume = np.ones(len(result["device"]))
         for axis in axes:
-            volume *= made[axis].cast(pa.float64()).to_numpy()
+            volume *= result[axis].cast(pa.float64()).to_numpy()
         return volume
 
     blocks = product("grid_x", "grid_y", "grid_z") / of_device("sm_count")
@@ -215,7 +215,7 @@ def device_row(
         threads: most of a block.
         registers, shared: of a multiprocessor; bytes of shared memory.
     """
-    held = warp * warps if warp and warps and small_number(warp) and small_number(warps) else None
+    max_threads = warp * warps if warp and warps and small_number(warp) and small_number(warps) else None
     return {
         "kind": "cuda",
         "name": name or None,
@@ -223,7 +223,7 @@ def device_row(
         "memory_bytes": memory,
         "compute_major": small_number(version[0]),
         "compute_minor": small_number(version[1]),
-        "max_threads_per_sm": small_number(held),
+        "max_threads_per_sm": small_number(max_threads),
         "max_threads_per_block": small_number(threads),
         "registers_per_sm": small_number(registers),
         "shared_memory_per_sm_bytes": shared,
@@ -242,10 +242,10 @@ def streams(device_event: pa.Table) -> pa.Table:
     return canonical(pairs.aggregate([]), "stream")
 
 
-def used_devices(known: Iterable[Row], device_event: pa.Table) -> pa.Table:
+def used_devices(devices: Iterable[Row], device_event: pa.Table) -> pa.Table:
     """Table `device`: the known devices, and others that work ran on."""
     used = set(pc.unique(device_event["device"]).to_pylist())
-    rows = [row | {"used": row["device"] in used} for row in known]
+    rows = [row | {"used": row["device"] in used} for row in devices]
     further = sorted(used - {row["device"] for row in rows})
     rows += [{"device": number, "kind": "cuda", "used": True} for number in further]
     return from_rows("device", rows)

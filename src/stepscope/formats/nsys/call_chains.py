@@ -35,20 +35,20 @@ class Stacks:
 
     def numbers(self, database: Database, table: str, ids: pa.ChunkedArray) -> pa.Array:
         """The number of the stack under each id in a table of call chains; NULL for none."""
-        asked = ids.fill_null(-1).to_numpy()
+        ids_without_nulls = ids.fill_null(-1).to_numpy()
         if ids.null_count == len(ids) or not database.has(table):
             return pa.nulls(len(ids), pa.int32())
-        stack, texts = _chains(database, table, asked)
+        stack, texts = _chains(database, table, ids_without_nulls)
         first = self._recorded.num_rows
-        place = [first + self._numbers.setdefault(one, len(self._numbers)) for one in texts]
+        place = [first + self._numbers.setdefault(text, len(self._numbers)) for text in texts]
         return pa.array(np.array([*place, 0], np.int32)[stack], mask=stack < 0)
 
     def table(self) -> pa.Table:
         """Table `call_stack`."""
         first = self._recorded.num_rows
         numbers = pa.array(range(first, first + len(self._numbers)), pa.int32())
-        found = [numbers, pa.array(list(self._numbers), pa.string())]
-        return pa.concat_tables([self._recorded, pa.table(found, schema=READ["call_stack"])])
+        columns = [numbers, pa.array(list(self._numbers), pa.string())]
+        return pa.concat_tables([self._recorded, pa.table(columns, schema=READ["call_stack"])])
 
 
 def _chains(database: Database, table: str, ids: Int64s) -> tuple[np.ndarray[Any, np.dtype[np.int32]], list[str]]:
@@ -69,16 +69,16 @@ def _chains(database: Database, table: str, ids: Int64s) -> tuple[np.ndarray[Any
     texts: list[str] = []
     number_of = np.empty(len(starts), np.int32)
     for place, (low, high) in enumerate(pairwise(bounds)):
-        one = frame[low : min(high, low + _DEEPEST)]
-        key = one.tobytes()
+        chain = frame[low : min(high, low + _DEEPEST)]
+        key = chain.tobytes()
         if key not in numbering:
             numbering[key] = len(numbering)
-            texts.append(";".join(frames[number] for number in one.tolist()))
+            texts.append(";".join(frames[number] for number in chain.tolist()))
         number_of[place] = numbering[key]
     if len(starts):
-        known = owner[starts]
-        at = np.clip(np.searchsorted(known, ids), 0, len(known) - 1)
-        stack = np.where(known[at] == ids, number_of[at], -1).astype(np.int32)
+        owners = owner[starts]
+        at = np.clip(np.searchsorted(owners, ids), 0, len(owners) - 1)
+        stack = np.where(owners[at] == ids, number_of[at], -1).astype(np.int32)
     return stack, texts
 
 
@@ -87,12 +87,12 @@ def _frames(rows: pa.Table) -> tuple[np.ndarray[Any, np.dtype[np.int64]], list[s
     symbol, module = rows["symbol"].combine_chunks(), rows["module"].combine_chunks()
     symbols = [*symbol.dictionary.to_pylist(), _UNKNOWN]
     modules = [*module.dictionary.to_pylist(), ""]
-    known = pc.and_(symbol.is_valid(), pc.equal(rows["unresolved"].fill_null(0), 0).combine_chunks())
-    place = pc.if_else(known, symbol.indices, len(symbols) - 1).to_numpy(zero_copy_only=False)
+    resolved = pc.and_(symbol.is_valid(), pc.equal(rows["unresolved"].fill_null(0), 0).combine_chunks())
+    place = pc.if_else(resolved, symbol.indices, len(symbols) - 1).to_numpy(zero_copy_only=False)
     packed = place.astype(np.int64) * len(modules)
     packed += module.indices.fill_null(len(modules) - 1).to_numpy(zero_copy_only=False)
     distinct, frame = np.unique(packed, return_inverse=True)
-    return frame, [_frame(symbols[one // len(modules)], modules[one % len(modules)]) for one in distinct.tolist()]
+    return frame, [_frame(symbols[pair // len(modules)], modules[pair % len(modules)]) for pair in distinct.tolist()]
 
 
 def _frame(symbol: str, module: str) -> str:

@@ -24,7 +24,7 @@ DEVICES, NETWORK = "device metrics", "network metrics"
 _GPU = 0xFF
 """The bits of a sample type that hold the device."""
 _SOURCE = "GpuMetrics"
-_MOST_METRICS = 4096
+_MAX_METRICS = 4096
 _HERTZ = 1e6
 
 
@@ -37,8 +37,8 @@ def counters(database: Database, process: int | None, used: set[int], report: Re
         report: counts rows without a time.
         first: whether it is the first process of the file.
     """
-    wanted = _devices(database, process, used)
-    parts = [_sampled(database, wanted), _generic(database, wanted)]
+    device_of_gpu = _devices(database, process, used)
+    parts = [_sampled(database, device_of_gpu), _generic(database, device_of_gpu)]
     if first:
         parts.append(_network(database))
     table = pa.concat_tables([part for part in parts if part.num_rows] or [_empty()])
@@ -48,7 +48,7 @@ def counters(database: Database, process: int | None, used: set[int], report: Re
 def _sampled_devices(database: Database) -> set[int]:
     """The devices that were sampled, as the file numbers them."""
     types = database.distinct(METRICS, "typeId") | set(_generic_types(database))
-    return {one & _GPU for one in types}
+    return {type_id & _GPU for type_id in types}
 
 
 def _devices(database: Database, process: int | None, used: set[int]) -> dict[int, int]:
@@ -59,34 +59,34 @@ def _devices(database: Database, process: int | None, used: set[int]) -> dict[in
         if gpu is not None and cuda is not None
         if process is None or pid is None or pid == pid_of(process)
     }
-    found = _sampled_devices(database)
-    numbered = listed if listed else {gpu: gpu for gpu in found}
+    gpus = _sampled_devices(database)
+    numbered = listed if listed else {gpu: gpu for gpu in gpus}
     if not used:
-        return {gpu: listed.get(gpu, gpu) for gpu in found}
+        return {gpu: listed.get(gpu, gpu) for gpu in gpus}
     return {gpu: cuda for gpu, cuda in numbered.items() if cuda in used}
 
 
-def _sampled(database: Database, wanted: dict[int, int]) -> pa.Table:
+def _sampled(database: Database, device_of_gpu: dict[int, int]) -> pa.Table:
     """Samples with a row for each value, as in exports since 2023."""
     columns = ("typeId", "metricId", "metricName")
     listed = database.rows("TARGET_INFO_GPU_METRICS", columns, metricName="text")
-    named = {(one, metric): name for one, metric, name in listed if name}
+    named = {(type_id, metric): name for type_id, metric, name in listed if name}
     rows = database.columns(METRICS, ("timestamp", "rawTimestamp", "typeId", "metricId", "value"), value="number")
-    if not rows.num_rows or not wanted:
+    if not rows.num_rows or not device_of_gpu:
         return _empty()
     time = pc.coalesce(rows["timestamp"], rows["rawTimestamp"])
     kind = rows["typeId"].fill_null(-1).to_numpy()
     metric = rows["metricId"].fill_null(-1).to_numpy()
     pairs, place = np.unique(np.stack([kind, metric]), axis=1, return_inverse=True)
-    if pairs.shape[1] > _MOST_METRICS:
+    if pairs.shape[1] > _MAX_METRICS:
         return _empty()
-    known = [(int(one), int(number)) for one, number in pairs.T]
-    names = [named.get(pair, f"metric {pair[1]}") for pair in known]
-    indices = [str(wanted.get(one & _GPU, "")) if one >= 0 else "" for one, _ in known]
+    keys = [(int(type_id), int(number)) for type_id, number in pairs.T]
+    names = [named.get(pair, f"metric {pair[1]}") for pair in keys]
+    indices = [str(device_of_gpu.get(type_id & _GPU, "")) if type_id >= 0 else "" for type_id, _ in keys]
     return _rows(DEVICES, time, rows["value"], place.ravel(), names, indices)
 
 
-def _generic(database: Database, wanted: dict[int, int]) -> pa.Table:
+def _generic(database: Database, device_of_gpu: dict[int, int]) -> pa.Table:
     """Samples with a text of all values each, as in exports until 2022."""
     types = _generic_types(database)
     if not types:
@@ -98,11 +98,11 @@ def _generic(database: Database, wanted: dict[int, int]) -> pa.Table:
     columns = ("timestamp", "rawTimestamp", "typeId", "data")
     for time, raw, kind, text in database.each(GENERIC, columns, data="text"):
         moment = raw if time is None else time
-        if kind not in types or kind & _GPU not in wanted or moment is None:
+        if kind not in types or kind & _GPU not in device_of_gpu or moment is None:
             continue
         for name, value in _literal(text).items():
             number = _number(value)
-            if number is not None and len(numbering) < _MOST_METRICS:
+            if number is not None and len(numbering) < _MAX_METRICS:
                 times.append(moment)
                 values.append(number)
                 place.append(numbering.setdefault((name, kind & _GPU), len(numbering)))
@@ -112,7 +112,7 @@ def _generic(database: Database, wanted: dict[int, int]) -> pa.Table:
         pa.chunked_array([pa.array(values, pa.float64())]),
         np.array(place, np.int64),
         [name for name, _ in numbering],
-        [str(wanted[gpu]) for _, gpu in numbering],
+        [str(device_of_gpu[gpu]) for _, gpu in numbering],
     )
 
 
@@ -129,10 +129,10 @@ def _generic_types(database: Database) -> list[int]:
 
 def _literal(text: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(text or "")
+        value = json.loads(text or "")
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _number(value: Any) -> float | None:
@@ -155,24 +155,26 @@ def _network(database: Database) -> pa.Table:
         "TARGET_INFO_NETWORK_METRICS", ("metricsListId", "metricsIdx", "name", "unit"),
         name="text", unit="text",
     )  # fmt: skip
-    named = {(one, metric): (name, unit) for one, metric, name, unit in listed if name}
+    named = {(global_id, metric): (name, unit) for global_id, metric, name, unit in listed if name}
     cards = dict(database.rows("TARGET_INFO_NIC_INFO", ("nicId", "name"), name="text"))
-    card_of = {one: cards.get(nic) for nic, one in database.rows("NIC_ID_MAP", ("nicId", "globalId"))}
+    card_of = {global_id: cards.get(nic) for nic, global_id in database.rows("NIC_ID_MAP", ("nicId", "globalId"))}
     keys = np.stack([rows[name].fill_null(-1).to_numpy() for name in rows.column_names[1:5]])
     distinct, place = np.unique(keys, axis=1, return_inverse=True)
-    if distinct.shape[1] > _MOST_METRICS:
+    if distinct.shape[1] > _MAX_METRICS:
         return _empty()
-    known = [tuple(int(value) for value in key) for key in distinct.T]
-    found = [named.get((one, metric), (f"metric {metric}", None)) for _, _, one, metric in known]
-    ports = [f"{card_of.get(card) or f'card {card}'}:{port}" for card, port, _, _ in known]
+    metrics = [tuple(int(value) for value in key) for key in distinct.T]
+    names_and_units = [
+        named.get((global_id, metric), (f"metric {metric}", None)) for _, _, global_id, metric in metrics
+    ]
+    ports = [f"{card_of.get(card) or f'card {card}'}:{port}" for card, port, _, _ in metrics]
     return _rows(
         NETWORK,
         rows["start"],
         rows["value"],
         place.ravel(),
-        [name for name, _ in found],
+        [name for name, _ in names_and_units],
         ports,
-        [unit for _, unit in found],
+        [unit for _, unit in names_and_units],
     )
 
 
@@ -190,7 +192,7 @@ def _rows(
 
     def each(texts: list[str | None]) -> pa.DictionaryArray:
         coded = pa.DictionaryArray.from_arrays(place_, pa.array(texts, pa.string()))
-        return mapped(coded, lambda one: one)
+        return mapped(coded, lambda value: value)
 
     kinds = [vocabulary.counter_kind(name) for name in names]
     stated = units or [unit for _, unit in kinds]

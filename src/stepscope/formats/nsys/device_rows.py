@@ -63,8 +63,8 @@ def device_events(database: Database, process: int | None, report: ReadReport) -
     priority = _priorities(database, process)
     if priority:
         distinct, rows = distinct_rows({name: table[name] for name in ("context", "stream")})
-        found = [priority.get((one["context"], one["stream"])) for one in distinct]
-        table = table.append_column("priority", pa.array(found, pa.int64()).take(pa.array(rows)))
+        priorities = [priority.get((place["context"], place["stream"])) for place in distinct]
+        table = table.append_column("priority", pa.array(priorities, pa.int64()).take(pa.array(rows)))
     return canonical(table, "device_event")
 
 
@@ -76,9 +76,9 @@ def devices(database: Database, process: int | None) -> list[Row]:
     )  # fmt: skip
     physical: dict[int, Row] = {}
     for table in ("TARGET_INFO_CUDA_GPU", "TARGET_INFO_GPU"):
-        for number, name, sms, memory, *rest in database.rows(table, columns, name="text"):
+        for number, name, sms, memory, *capabilities in database.rows(table, columns, name="text"):
             if small_number(number) is not None:
-                physical[number] = device_row(name, sms, memory, (rest[0], rest[1]), *rest[2:])
+                physical[number] = device_row(name, sms, memory, (capabilities[0], capabilities[1]), *capabilities[2:])
     # A process calls the first device in CUDA_VISIBLE_DEVICES 0.
     seen = {
         cuda: gpu
@@ -92,10 +92,12 @@ def devices(database: Database, process: int | None) -> list[Row]:
 
 def _graphs(recorded: Recorded) -> pa.Table:
     """One row for each launch of a graph whose nodes were not traced."""
-    rows, made = recorded.events(GRAPHS, "cuda_graph", ("graphId",))
-    made["graph_id"] = rows["graphId"]
-    made["name"] = mapped(rows["graphId"].fill_null(-1), lambda one: "CUDA graph" if one < 0 else f"CUDA graph {one}")
-    return pa.table(made)
+    rows, columns = recorded.events(GRAPHS, "cuda_graph", ("graphId",))
+    columns["graph_id"] = rows["graphId"]
+    columns["name"] = mapped(
+        rows["graphId"].fill_null(-1), lambda graph_id: "CUDA graph" if graph_id < 0 else f"CUDA graph {graph_id}"
+    )
+    return pa.table(columns)
 
 
 def _direction(word: str) -> str:
@@ -109,17 +111,17 @@ _ACCESS = {1: "read", 2: "write", 3: "atomic", 4: "prefetch"}
 
 def _page_faults(recorded: Recorded) -> pa.Table:
     """Faults of unified memory that a device raised; a row may stand for many faults of one page."""
-    asked = ("numberOfPageFaults", "faultAccessType")
-    rows, made = recorded.events(PAGE_FAULTS, "um_page_fault", asked)
+    argument_columns = ("numberOfPageFaults", "faultAccessType")
+    rows, columns = recorded.events(PAGE_FAULTS, "um_page_fault", argument_columns)
     words = enumeration(recorded.database, "ENUM_CUDA_UNIF_MEM_ACCESS_TYPE", _ACCESS, "label")
 
     def arguments(row: dict[str, int | None]) -> str:
         access = words.get(row["faultAccessType"] or 0, "unknown").lower()
         return json.dumps({"faults": row["numberOfPageFaults"], "access": access})
 
-    made["name"] = constant("GPU page fault", rows.num_rows)
-    made["other_args"] = mapped_rows({name: rows[name] for name in asked}, arguments)
-    return pa.table(made)
+    columns["name"] = constant("GPU page fault", rows.num_rows)
+    columns["other_args"] = mapped_rows({name: rows[name] for name in argument_columns}, arguments)
+    return pa.table(columns)
 
 
 def _priorities(database: Database, process: int | None) -> dict[tuple[int, int], int]:

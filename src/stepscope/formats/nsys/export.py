@@ -31,7 +31,7 @@ _BITS = 24
 _LOW = (1 << _BITS) - 1
 _RANK = re.compile(r"rank ([0-9]{1,9}) of ([0-9]{1,9}), stepscope\Z")
 _SETTINGS = re.compile(r"settings (\{.*\}), stepscope\Z")
-_MOST_PROCESSES = 4096
+_MAX_PROCESSES = 4096
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -110,19 +110,19 @@ def processes(database: Database) -> dict[str, int | None]:
     one rank, with None for a number.
     """
     for tables in (_WORK, _ASKING):
-        found: set[int] = set()
+        numbers: set[int] = set()
         for table, column in tables:
-            found |= database.distinct(table, column, _BITS)
-        if found:
-            if len(found) > _MOST_PROCESSES:
+            numbers |= database.distinct(table, column, _BITS)
+        if numbers:
+            if len(numbers) > _MAX_PROCESSES:
                 raise SourceError(
-                    f"an export of Nsight Systems with work of {len(found)} processes: no node has as many",
+                    f"an export of Nsight Systems with work of {len(numbers)} processes: no node has as many",
                     hint="copy it again, or export the report again",
                     slug="database-damaged",
                 )
-            ordered = sorted(found, key=lambda number: (pid_of(number), number))
+            ordered = sorted(numbers, key=lambda number: (pid_of(number), number))
             twice = len({pid_of(number) for number in ordered}) < len(ordered)
-            return {f"pid {pid_of(one)}" + (f" of {one >> _BITS}" if twice else ""): one for one in ordered}
+            return {f"pid {pid_of(number)}" + (f" of {number >> _BITS}" if twice else ""): number for number in ordered}
     return {"": None}
 
 
@@ -130,10 +130,10 @@ def others(database: Database, ranks: dict[str, int | None]) -> list[int]:
     """Ids of processes that are not ranks but have events: data loaders, launchers."""
     if None in ranks.values():
         return []
-    found: set[int] = set()
+    numbers: set[int] = set()
     for table, column in (*_ASKING, *_SYSTEM):
-        found |= database.distinct(table, column, _BITS)
-    return sorted({pid_of(one) for one in found} - {pid_of(one) for one in ranks.values() if one})
+        numbers |= database.distinct(table, column, _BITS)
+    return sorted({pid_of(number) for number in numbers} - {pid_of(number) for number in ranks.values() if number})
 
 
 def pid_of(process: int) -> int:
@@ -160,7 +160,10 @@ def sampled(process: int | None) -> tuple[tuple[str, str, Only | None], ...]:
 
 def thread_ids(numbers: pa.Array) -> list[tuple[int | None, int | None]]:
     """Process and thread id of each `globalTid`."""
-    return [(None, None) if one is None else (one >> _BITS & _LOW, one & _LOW) for one in numbers.to_pylist()]
+    return [
+        (None, None) if global_tid is None else (global_tid >> _BITS & _LOW, global_tid & _LOW)
+        for global_tid in numbers.to_pylist()
+    ]
 
 
 def epoch_of_zero_ns(database: Database) -> int | None:
@@ -170,9 +173,9 @@ def epoch_of_zero_ns(database: Database) -> int | None:
     `--ts-normalize` makes them Unix time.
     """
     stated: list[int] = [
-        one
-        for (one,) in database.rows("TARGET_INFO_SESSION_START_TIME", ("utcEpochNs",))
-        if one is not None and EPOCH_NS <= one < LATEST_NS
+        epoch_ns
+        for (epoch_ns,) in database.rows("TARGET_INFO_SESSION_START_TIME", ("utcEpochNs",))
+        if epoch_ns is not None and EPOCH_NS <= epoch_ns < LATEST_NS
     ]
     shift = exported(database).get("EXPORT_CONFIG_TIME_SHIFT", "")
     if not stated:
@@ -213,7 +216,7 @@ class Stated:
     local_rank: int | None = None
 
 
-def stated_rank(database: Database, process: int | None, *, alone: bool) -> Stated:
+def stated_rank(database: Database, process: int | None, *, only_process: bool) -> Stated:
     """The rank of a process: as recording with --nvtx wrote it, as traced from MPI, or from its launcher.
 
     Args:
@@ -227,19 +230,19 @@ def stated_rank(database: Database, process: int | None, *, alone: bool) -> Stat
     traced = traced_rank(database, process)
     if traced is not None:
         return Stated(traced, "MPI")
-    if not alone:
+    if not only_process:
         return Stated()
-    wanted = RANK_VARIABLES | {_STARTER}
+    names = RANK_VARIABLES | {_STARTER}
     variables = (
         value.partition("=")
         for name, value in database.rows("META_DATA_CAPTURE", ("name", "value"), name="text", value="text")
         if name and value and _VARIABLE.match(name)
     )
-    environment = {name: value.strip('"') for name, _, value in variables if name in wanted}
-    found = process_from(environment)
-    if found.rule == "single" or found.disagreement:
+    environment = {name: value.strip('"') for name, _, value in variables if name in names}
+    stated = process_from(environment)
+    if stated.rule == "single" or stated.disagreement:
         return Stated()
-    return Stated(found.rank, "launcher", found.world_size, found.local_rank)
+    return Stated(stated.rank, "launcher", stated.world_size, stated.local_rank)
 
 
 def traced_rank(database: Database, process: int | None) -> int | None:
@@ -254,16 +257,16 @@ def traced_rank(database: Database, process: int | None) -> int | None:
 
 
 def _written_rank(database: Database, process: int | None) -> Stated | None:
-    for found in _written(database, process, _RANK):
-        return Stated(int(found[1]), "recorder", int(found[2]))
+    for match in _written(database, process, _RANK):
+        return Stated(int(match[1]), "recorder", int(match[2]))
     return None
 
 
 def written_settings(database: Database, process: int | None) -> dict[str, Any]:
     """The settings of the job, if recording with --nvtx wrote them."""
-    for found in _written(database, process, _SETTINGS):
+    for match in _written(database, process, _SETTINGS):
         with suppress(ValueError, RecursionError):
-            stated = json.loads(found[1])
+            stated = json.loads(match[1])
             return stated if isinstance(stated, dict) else {}
     return {}
 
@@ -271,14 +274,14 @@ def written_settings(database: Database, process: int | None) -> dict[str, Any]:
 def _written(database: Database, process: int | None, text: re.Pattern[str]) -> Iterator[re.Match[str]]:
     """A process's matching registered texts: these are few, so that ranges need not be searched."""
     for number, written in database.each("StringIds", ("id", "value"), value="text"):
-        found = text.match(written or "")
-        if not found or number is None:
+        match = text.match(written or "")
+        if not match or number is None:
             continue
         for table in NVTX:
             threads = database.columns(table, ("globalTid",), Only("textId", 0, number))
-            of = {one >> _BITS for one in threads["globalTid"].to_pylist() if one is not None}
+            of = {global_tid >> _BITS for global_tid in threads["globalTid"].to_pylist() if global_tid is not None}
             if process in of or (process is None and of):
-                yield found
+                yield match
 
 
 def enumeration(database: Database, table: str, otherwise: dict[int, str], column: str = "name") -> dict[int, str]:

@@ -59,14 +59,14 @@ class Threads:
 
     of: dict[int | str | None, int] = field(default_factory=dict)
 
-    def number(self, one: int | str | None) -> int:
+    def number(self, thread: int | str | None) -> int:
         """The number of a thread."""
-        return self.of.setdefault(one, len(self.of))
+        return self.of.setdefault(thread, len(self.of))
 
     def numbers(self, threads: pa.ChunkedArray) -> pa.Array:
         """The number of each row's thread."""
         coded = threads.combine_chunks().dictionary_encode(null_encoding="encode")
-        place = [self.number(one) for one in coded.dictionary.to_pylist()]
+        place = [self.number(thread) for thread in coded.dictionary.to_pylist()]
         return pa.array(place, pa.int32()).take(coded.indices)
 
     def rows(self, database: Database) -> list[dict[str, object]]:
@@ -74,36 +74,36 @@ class Threads:
         listed = database.columns("ThreadNames", ("globalTid", "nameId"), nameId="name")
         named = dict(zip(*listed.to_pydict().values(), strict=True))
         programs = dict(database.rows("PROCESSES", ("pid", "name"), name="text"))
-        made = []
-        for one, number in self.of.items():
-            ((pid, tid),) = thread_ids(pa.array([one if isinstance(one, int) else None], pa.int64()))
-            made.append(
+        rows = []
+        for thread, number in self.of.items():
+            ((pid, tid),) = thread_ids(pa.array([thread if isinstance(thread, int) else None], pa.int64()))
+            rows.append(
                 {
                     "thread": number,
                     "pid": "" if pid is None else str(pid),
-                    "tid": one if isinstance(one, str) else "" if tid is None else str(tid),
+                    "tid": thread if isinstance(thread, str) else "" if tid is None else str(tid),
                     "process_name": programs.get(pid),
-                    "thread_name": named.get(one),
-                    "kind": "track" if isinstance(one, str) else "thread",
+                    "thread_name": named.get(thread),
+                    "kind": "track" if isinstance(thread, str) else "thread",
                 }
             )
-        return made
+        return rows
 
 
 def host_calls(
     database: Database, process: int | None, threads: Threads, stacks: Stacks, messages: Messages, report: ReadReport
 ) -> list[pa.Table]:
     """Calls and overhead, with the times as recorded; adds their stacks to `stacks`, MPI's messages to `messages`."""
-    made = _HostCalls(database, process, threads, stacks)
+    calls = _HostCalls(database, process, threads, stacks)
     libraries = {SYSTEM_CALLS: "os_runtime", **LIBRARIES}
     for prefix, category in LANGUAGES.items():
         libraries |= dict.fromkeys(database.named(prefix), category)
     communicators = _communicators(database, process, messages)
     parts = [
-        *map(made.cuda, CALLS),
-        *(made.library(table, category) for table, category in libraries.items()),
-        *(made.mpi(table, messages, communicators) for table in MPI),
-        *map(made.overhead, ("CUPTI_ACTIVITY_KIND_OVERHEAD", "PROFILER_OVERHEAD")),
+        *map(calls.cuda, CALLS),
+        *(calls.library(table, category) for table, category in libraries.items()),
+        *(calls.mpi(table, messages, communicators) for table in MPI),
+        *map(calls.overhead, ("CUPTI_ACTIVITY_KIND_OVERHEAD", "PROFILER_OVERHEAD")),
     ]
     return [canonical(in_time(part, report), "host_event") for part in parts if part.num_rows]
 
@@ -132,13 +132,13 @@ class _HostCalls:
         rows = self._rows(table, "correlationId", "nameId", "callchainId")
         name = mapped(first_named([rows["nameId"]], _NAMELESS), call_name)
         # Calls to one interface may be in the other's table: their names begin with cuda and cu.
-        category = mapped(name, lambda one: "cuda_driver" if re.match(r"cu(?!da)", one) else "cuda_runtime")
+        category = mapped(name, lambda text: "cuda_driver" if re.match(r"cu(?!da)", text) else "cuda_runtime")
         return on_host(
             rows,
             category,
             "runtime",
             name=name,
-            role=mapped(name, lambda one: role_of("runtime", one)),
+            role=mapped(name, lambda text: role_of("runtime", text)),
             thread=self.threads.numbers(rows["globalTid"]),
             correlation=rows["correlationId"],
             stack_id=self._stacks("CUDA_CALLCHAINS", rows),
@@ -173,9 +173,10 @@ class _HostCalls:
             return None if size is None and group is None else messages.stated(group, size)
 
         distinct, which = distinct_rows(
-            {"name": pa.chunked_array([name.cast(pa.string())])} | {one: rows[one] for one in ("size", "commHandle")}
+            {"name": pa.chunked_array([name.cast(pa.string())])}
+            | {column: rows[column] for column in ("size", "commHandle")}
         )
-        numbers = [message(one) for one in distinct] if rows.num_rows else []
+        numbers = [message(column) for column in distinct] if rows.num_rows else []
         return on_host(
             rows,
             "mpi",
@@ -184,7 +185,7 @@ class _HostCalls:
             name=name,
             thread=self.threads.numbers(rows["globalTid"]),
             collective_id=pa.array(numbers, pa.int64()).take(pa.array(which)),
-            other_args=mapped_rows({one: rows[one] for one in _MPI_ARGUMENTS}, arguments),
+            other_args=mapped_rows({column: rows[column] for column in _MPI_ARGUMENTS}, arguments),
         )
 
     def overhead(self, table: str) -> pa.Table:
@@ -225,14 +226,14 @@ def _communicators(database: Database, process: int | None, messages: Messages) 
     """The name that all ranks share for a communicator, by this rank's handle."""
     rank = traced_rank(database, process)
     columns = ("rank", "commHandle", "size", "groupRoot", "groupRootUid")
-    found: dict[int, set[str]] = {}
+    names: dict[int, set[str]] = {}
     for of, handle, size, root, number in database.rows("MPI_COMMUNICATORS", columns):
         if None not in (handle, root, number) and (rank is None or of in (None, rank)):
             named = f"MPI {root}.{number}"
-            found.setdefault(handle, set()).add(named)
+            names.setdefault(handle, set()).add(named)
             messages.size(named, size)
     # A reused handle stands for several.
-    return {handle: named.pop() for handle, named in found.items() if len(named) == 1}
+    return {handle: named.pop() for handle, named in names.items() if len(named) == 1}
 
 
 def graph_nodes(database: Database, process: int | None, threads: Threads) -> pa.Table:
@@ -263,12 +264,12 @@ def stack_samples(
         return READ["stack_sample"].empty_table()
     rows = timed(rows.filter(rows["id"].is_valid()), "start", report)
     schema = READ["stack_sample"]
-    known = {
+    columns = {
         "time_ns": rows["start"],
         "thread": threads.numbers(rows["globalTid"]).cast(pa.int32()),
         "stack_id": stacks.numbers(database, "SAMPLING_CALLCHAINS", rows["id"]),
         "weight": pa.array(np.ones(rows.num_rows, np.int64)),
         "clock": pa.repeat(pa.scalar("cpu"), rows.num_rows),
     }
-    nothing = {field.name: pa.nulls(rows.num_rows, field.type) for field in schema}
-    return pa.table(nothing | known, schema=schema)
+    nulls = {field.name: pa.nulls(rows.num_rows, field.type) for field in schema}
+    return pa.table(nulls | columns, schema=schema)

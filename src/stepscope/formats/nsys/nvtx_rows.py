@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from stepscope.formats.cupti.columns import LATEST_NS, constant, distinct_rows, mapped, mapped_rows, timed
 from stepscope.formats.nsys.export import CPU_PAGE_FAULTS, NVTX, enumeration, of_process, pid_of, thread_ids
 from stepscope.formats.nsys.host_rows import Threads
-from stepscope.formats.nsys.payloads import MOST, TYPES, Messages, Payloads
+from stepscope.formats.nsys.payloads import MAX_NUMBERS, TYPES, Messages, Payloads
 from stepscope.formats.nvtx.ranges import NONE, Numbering, Ranges
 from stepscope.formats.nvtx.texts import Texts
 from stepscope.formats.scratch import kept
@@ -46,12 +46,14 @@ def nvtx_ranges(
         number: word.removeprefix("Nvtx").removeprefix("t") for number, word in words.items() if word.startswith("Nvtx")
     }
     texts, others = Texts(), _Others()
-    found: list[_Columns] = [_Columns.empty()]
+    parts: list[_Columns] = [_Columns.empty()]
     marks: list[pa.Table] = []
-    own = of_process("globalTid", process)
+    of_this_process = of_process("globalTid", process)
     for table in NVTX:
-        payloads = Payloads(database, table, own)
-        for rows in database.chunks(table, (*_COLUMNS, *payloads.columns), own, text="text", textId="name", **TYPES):
+        payloads = Payloads(database, table, of_this_process)
+        for rows in database.chunks(
+            table, (*_COLUMNS, *payloads.columns), of_this_process, text="text", textId="name", **TYPES
+        ):
             if (given := payloads.of(rows)) is not None:
                 rows = rows.append_column(_PAYLOAD, given)
             kind = rows["eventType"].combine_chunks()
@@ -59,37 +61,37 @@ def nvtx_ranges(
             others.name(rows.filter(_is(kind, kinds, "Category")), "category")
             is_range = pc.or_(_is(kind, kinds, *_RANGES), kind.is_null())
             ranges_of = timed(rows.filter(is_range), "start", report)
-            found.append(_columns(ranges_of, texts, others, threads))
+            parts.append(_columns(ranges_of, texts, others, threads))
             is_mark = _is(kind, kinds, "Mark")
             if pc.any(is_mark).as_py():
                 marks.append(timed(rows.filter(is_mark), "start", report))
-    together = _Columns(*_concatenated(found))
+    all_columns = _Columns(*_concatenated(parts))
     ranges = Ranges(
-        together.thread,
-        together.start,
-        _ended(together, report),
-        together.marker,
-        together.sequence,
-        kept(others.resolved(together.pair)),
+        all_columns.thread,
+        all_columns.start,
+        _ended(all_columns, report),
+        all_columns.marker,
+        all_columns.sequence,
+        kept(others.resolved(all_columns.pair)),
         texts.markers,
         others.listed,
-        _collective(others.collective(together.pair), together, texts),
+        _collective(others.collective(all_columns.pair), all_columns, texts),
     )
     instants = [_instants(rows, others) for rows in marks]
     instant = pa.concat_tables([READ["instant"].empty_table(), *instants])
     return ranges, instant, others.messages
 
 
-def _collective(asked: Int32s, ranges: _Columns, texts: Texts) -> Int32s | None:
+def _collective(call_of_range: Int32s, ranges: _Columns, texts: Texts) -> Int32s | None:
     """The collective that each range called; None if none did.
 
     NCCL launches calls between ncclGroupStart and ncclGroupEnd, as torch makes them, within the end; so the end gets
     the arguments if they are one call's.
     """
-    if (asked < 0).all():
+    if (call_of_range < 0).all():
         return None
     starts, ends = (texts.named(f"ncclGroup{which}") for which in ("Start", "End"))
-    nccl = np.flatnonzero(np.isin(ranges.marker, [*starts, *ends]) | (asked >= 0))
+    nccl = np.flatnonzero(np.isin(ranges.marker, [*starts, *ends]) | (call_of_range >= 0))
     nccl = nccl[np.lexsort((ranges.start[nccl], ranges.thread[nccl]))]
     thread, depth = -1, 0
     calls: list[int] = []
@@ -99,16 +101,16 @@ def _collective(asked: Int32s, ranges: _Columns, texts: Texts) -> Int32s | None:
         if marker in starts:
             depth += 1
         elif marker not in ends:
-            calls.append(int(asked[at]))
+            calls.append(int(call_of_range[at]))
         else:
             depth -= 1
             if depth <= 0:
                 if len(calls) == 1:
-                    asked[at] = calls[0]
+                    call_of_range[at] = calls[0]
                 depth = 0
         if depth == 0:
             calls = []
-    return asked
+    return call_of_range
 
 
 class _Columns(NamedTuple):
@@ -140,8 +142,8 @@ _OPEN, _DAMAGED = -1, -2
 
 
 def _is(kind: pa.Array, kinds: dict[int, str], *words: str) -> pa.Array:
-    found = [number for number, word in kinds.items() if word in words]
-    return pc.is_in(kind, pa.array(found, pa.int64()))
+    numbers = [number for number, word in kinds.items() if word in words]
+    return pc.is_in(kind, pa.array(numbers, pa.int64()))
 
 
 def _columns(rows: pa.Table, texts: Texts, others: _Others, threads: Threads) -> _Columns:
@@ -238,23 +240,23 @@ class _Others:
         if _PAYLOAD in rows.column_names:
             given[_PAYLOAD] = rows[_PAYLOAD].cast(pa.string())
         distinct, codes = distinct_rows(given)
-        table = [self._number(one["domainId"], one["category"], one.get(_PAYLOAD)) for one in distinct]
-        found: Int32s = np.array([*table, NONE], np.int32)[codes]
-        return found
+        table = [self._number(row["domainId"], row["category"], row.get(_PAYLOAD)) for row in distinct]
+        numbers: Int32s = np.array([*table, NONE], np.int32)[codes]
+        return numbers
 
     def _number(self, domain: int | None, category: int | None, payload: str | None) -> int:
-        if len(self._pairs.of) >= MOST and (domain, category, payload) not in self._pairs.of:
+        if len(self._pairs.of) >= MAX_NUMBERS and (domain, category, payload) not in self._pairs.of:
             payload = None
         return self._pairs.number((domain, category, payload))
 
     def collective(self, pairs: Int32s) -> Int32s:
         """The number of the collective in each combination's payload, -1 for none."""
-        told = [
+        calls = [
             self.messages.number(json.loads(payload)) if payload else None for _, _, payload in self._pairs.listed()
         ]
-        table = [NONE if one is None else one for one in told]
-        found: Int32s = np.array([*table, NONE], np.int32)[pairs]
-        return found
+        table = [NONE if call is None else call for call in calls]
+        numbers: Int32s = np.array([*table, NONE], np.int32)[pairs]
+        return numbers
 
     def resolved(self, pairs: Int32s) -> Int32s:
         """The number in `listed` of what was recorded for each combination; -1 for nothing."""
@@ -264,11 +266,11 @@ class _Others:
                 "domain": self._names["domain"].get((domain, None)),
                 "category": self._names["category"].get((domain, category)),
             }
-            found: dict[str, Any] = {key: word for key, word in named.items() if word}
-            found |= json.loads(payload) if payload else {}
-            table.append(len(self.listed) if found else NONE)
-            if found:
-                self.listed.append(found)
+            fields: dict[str, Any] = {key: word for key, word in named.items() if word}
+            fields |= json.loads(payload) if payload else {}
+            table.append(len(self.listed) if fields else NONE)
+            if fields:
+                self.listed.append(fields)
         numbers: Int32s = np.array([*table, NONE], np.int32)[pairs]
         return numbers
 
@@ -279,7 +281,7 @@ def _instants(rows: pa.Table, others: _Others) -> pa.Table:
         ("" if pid is None else str(pid), "" if tid is None else str(tid)) for pid, tid in thread_ids(ids.dictionary)
     ]
     number = others.resolved(others.pairs(rows))
-    told = [json.dumps(other) for other in others.listed]
+    texts_of_others = [json.dumps(other) for other in others.listed]
 
     def each(texts: list[str], at: Any) -> pa.Array:
         return pa.array(texts, pa.string()).take(at)
@@ -291,7 +293,7 @@ def _instants(rows: pa.Table, others: _Others) -> pa.Table:
             "name": mapped(_names(rows).fill_null(NAMELESS_RANGE), str).cast(pa.string()),
             "pid": each([pid for pid, _ in spelled], ids.indices),
             "tid": each([tid for _, tid in spelled], ids.indices),
-            "args": each(told, pa.array(number, mask=number < 0)),
+            "args": each(texts_of_others, pa.array(number, mask=number < 0)),
         },
         schema=READ["instant"],
     )

@@ -29,11 +29,11 @@ _LAYOUTS = {
 _OF_PROGRAMS = 1 << 24
 """Numbers from here on are the program's own types: enumerations, which C stores in an int."""
 _COMMUNICATOR, _SIZE, _RANKS = "NCCL communicator ID", "Message size [bytes]", "No. of ranks"
-MOST = 1 << 16
+MAX_NUMBERS = 1 << 16
 """Distinct payloads that are kept: a counter in a million ranges would make a million texts."""
 
 
-_MOST_FIELDS = 64
+_MAX_FIELDS = 64
 
 
 class _Field(NamedTuple):
@@ -61,18 +61,18 @@ class Payloads:
         return mapped_rows(given, self._text)
 
     def _text(self, row: dict[str, Any]) -> str | None:
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for name in self.columns:
             value = row[name]
             if value is None:
                 continue
             if name == "binaryData":
-                found |= self._structure(value)
+                fields |= self._structure(value)
             elif name.startswith("json"):
-                found["payload"] = _json(value)
+                fields["payload"] = _json(value)
             else:
-                found["payload"] = value
-        return json.dumps(found) if found else None
+                fields["payload"] = value
+        return json.dumps(fields) if fields else None
 
     def _structure(self, digits: str) -> dict[str, Any]:
         try:
@@ -82,12 +82,12 @@ class Payloads:
             return {}
         if total != len(data) or size > total - _HEADER.size:
             return {}
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for field in self._fields.get((domain, schema), ()):
             if field.offset + field.layout.size <= size:
                 (value,) = field.layout.unpack_from(data, _HEADER.size + field.offset)
-                found[field.name] = field.words.get(value, value)
-        return found
+                fields[field.name] = field.words.get(value, value)
+        return fields
 
 
 def _json(text: str) -> Any:
@@ -105,9 +105,9 @@ def _layouts(database: Database) -> dict[tuple[int, int], list[_Field]]:
     ):
         if None not in (domain, number, name, value):
             words.setdefault((domain, number), {})[value] = name
-    found: dict[tuple[int, int], list[_Field]] = {}
-    asked = ("domainId", "schemaId", "type", "name", "offset")
-    listed = database.rows("NVTX_PAYLOAD_SCHEMA_ENTRIES", asked, name="text")
+    layouts: dict[tuple[int, int], list[_Field]] = {}
+    columns = ("domainId", "schemaId", "type", "name", "offset")
+    listed = database.rows("NVTX_PAYLOAD_SCHEMA_ENTRIES", columns, name="text")
     # The first field of a structure has no offset; processes repeat one another's layouts.
     for domain, schema, kind, name, offset in listed:
         layout = _LAYOUTS.get(kind, "i" if kind is not None and kind >= _OF_PROGRAMS else "")
@@ -115,10 +115,10 @@ def _layouts(database: Database) -> dict[tuple[int, int], list[_Field]]:
             continue
         of_kind = words.get((domain, kind), {})
         field = _Field(name, struct.Struct(f"<{layout}"), offset or 0, of_kind)
-        known = found.setdefault((domain, schema), [])
-        if len(known) < _MOST_FIELDS and not any(one[0] == name for one in known):
-            known.append(field)
-    return found
+        fields = layouts.setdefault((domain, schema), [])
+        if len(fields) < _MAX_FIELDS and not any(other[0] == name for other in fields):
+            fields.append(field)
+    return layouts
 
 
 class Messages:
@@ -146,7 +146,7 @@ class Messages:
         """The row for a message of `size` bytes in a communicator; None for an impossible size, or beyond `MOST`."""
         key = communicator, size
         impossible = size is not None and not 0 <= size < 1 << 56
-        if impossible or (len(self._numbers) >= MOST and key not in self._numbers):
+        if impossible or (len(self._numbers) >= MAX_NUMBERS and key not in self._numbers):
             return None
         return self._numbers.setdefault(key, len(self._numbers))
 

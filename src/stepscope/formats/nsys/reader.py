@@ -77,21 +77,21 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         first = process == next(iter(ranks.values()))
         counter = counters(database, process, used, report, first=first)
         thread = from_rows("thread", threads.rows(database))
-        known = devices(database, process)
+        listed_devices = devices(database, process)
         facts = _facts(database, process, ranks)
         facts.metadata = _metadata(database, ranks, process)
         facts.module_classes = classes
         if database.unnamed:
             report.note("missing_string", count=database.unnamed)
     # Samples give way to events, which say when the program ran.
-    begun = _starts((device_event, host_event), "start_ns") or _starts((stack_sample, counter), "time_ns")
-    if not begun:
+    starts = _starts((device_event, host_event), "start_ns") or _starts((stack_sample, counter), "time_ns")
+    if not starts:
         raise SourceError(
             f"{member.label}: this export of Nsight Systems holds no activity",
             hint="record with nsys profile --trace=cuda,nvtx, and let the capture range start",
             slug="no-recording",
         )
-    origin = min(begun)
+    origin = min(starts)
     report.kept = (
         device_event.num_rows + host_event.num_rows + marks.num_rows + stack_sample.num_rows + counter.num_rows
     )
@@ -104,7 +104,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         report=report,
         thread=thread,
         stream=streams(device_event),
-        device=used_devices(known, device_event),
+        device=used_devices(listed_devices, device_event),
         collective_args=messages.table(),
         call_stack=stacks.table(),
         **counted_from(
@@ -125,27 +125,27 @@ def peek(member: Member) -> Facts | None:
     with export.opened_export(member) as database:
         ranks = export.processes(database)
         process = _number(member, ranks)
-        found: list[int] = []
+        times: list[int] = []
         for table, column in (
             *((table, "globalPid") for table in (export.KERNELS, export.COPIES, export.FILLS)),
             (export.GRAPHS, "globalPid"),
             *((table, "globalTid") for table in export.OF_THREADS),
         ):
             only = export.of_process(column, process)
-            found += database.extent(table, ("start", "end"), LATEST_NS, only)
-        for table, column, only in () if found else export.sampled(process):
-            found += database.extent(table, (column,), LATEST_NS, only)
-        if not found:
+            times += database.extent(table, ("start", "end"), LATEST_NS, only)
+        for table, column, only in () if times else export.sampled(process):
+            times += database.extent(table, (column,), LATEST_NS, only)
+        if not times:
             return None
         facts = _facts(database, process, ranks)
-        known = devices(database, process)
+        listed_devices = devices(database, process)
     if facts.start_epoch_ns is not None:
         zero = facts.start_epoch_ns
-        facts.start_epoch_ns, facts.end_epoch_ns = _unix(min(found), zero), _unix(max(found), zero)
+        facts.start_epoch_ns, facts.end_epoch_ns = _unix(min(times), zero), _unix(max(times), zero)
     else:
-        facts.start_epoch_ns, facts.end_epoch_ns = min(found), max(found)
-    facts.devices = tuple(sorted({row["name"] for row in known if row["name"]})) or None
-    facts.capabilities = capabilities_of(known)
+        facts.start_epoch_ns, facts.end_epoch_ns = min(times), max(times)
+    facts.devices = tuple(sorted({row["name"] for row in listed_devices if row["name"]})) or None
+    facts.capabilities = capabilities_of(listed_devices)
     return facts
 
 
@@ -168,7 +168,7 @@ def _unix(time_ns: int, zero_ns: int) -> int:
 
 def _facts(database: Database, process: int | None, ranks: dict[str, int | None]) -> Facts:
     """What the file says about a process; `start_epoch_ns` is that of the export's time 0."""
-    stated = export.stated_rank(database, process, alone=len(ranks) == 1)
+    stated = export.stated_rank(database, process, only_process=len(ranks) == 1)
     return Facts(
         rank=stated.rank,
         rank_rule=stated.rule,
@@ -184,17 +184,17 @@ def _facts(database: Database, process: int | None, ranks: dict[str, int | None]
 
 def _metadata(database: Database, ranks: dict[str, int | None], process: int | None) -> Row:
     """What is worth keeping of the export's own description; not its environment."""
-    made: Row = {}
+    metadata: Row = {}
     version = export.exported(database).get("EXPORT_SCHEMA_VERSION")
     if version is not None:
-        made["schema_version"] = version
+        metadata["schema_version"] = version
     left_out = export.others(database, ranks)
     if left_out:
-        made["processes_left_out"] = left_out
+        metadata["processes_left_out"] = left_out
     settings = export.written_settings(database, process)
     if settings:
-        made["settings"] = settings
-    return made
+        metadata["settings"] = settings
+    return metadata
 
 
 def _starts(tables: tuple[pa.Table, ...], name: str) -> list[int]:

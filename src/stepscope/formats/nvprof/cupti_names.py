@@ -10,9 +10,9 @@ from importlib import resources
 def cupti_names() -> dict[tuple[str, int], str]:
     """The names by kind (`metric`, `event`, `runtime`, `driver`) and number, from `cupti_names.txt`."""
     text = resources.files("stepscope.formats.nvprof").joinpath("cupti_names.txt").read_text("utf-8")
-    found: dict[tuple[str, int], str] = {}
+    names: dict[tuple[str, int], str] = {}
     for line in text.splitlines():
         if not line.startswith("#"):
             word, first, *listed = line.split()
-            found |= {(word, number): name for number, name in enumerate(listed, int(first))}
-    return found
+            names |= {(word, number): name for number, name in enumerate(listed, int(first))}
+    return names

@@ -27,8 +27,8 @@ _MEMORY_KINDS = {
 def device_events(database: Database, report: ReadReport) -> pa.Table:
     """Everything that ran on a stream, with the times as recorded."""
     recorded = Recorded(database)
-    known = devices(database)
-    parts = [recorded.kernels(table, ("name",), known) for table in KERNELS]
+    listed_devices = devices(database)
+    parts = [recorded.kernels(table, ("name",), listed_devices) for table in KERNELS]
     parts += [recorded.copies(table, _MEMORY_KINDS) for table in _COPIES]
     parts.append(recorded.fills(f"{_KIND}MEMSET", "memoryKind", _MEMORY_KINDS))
     stated = database.rows(f"{_KIND}CONTEXT", ("contextId", "deviceId"))
@@ -44,12 +44,14 @@ def devices(database: Database) -> list[Row]:
         "computeCapabilityMinor", "numThreadsPerWarp", "maxWarpsPerMultiprocessor",
         "maxThreadsPerBlock", "maxRegistersPerMultiprocessor", "maxSharedMemoryPerMultiprocessor",
     )  # fmt: skip
-    found: dict[int, Row] = {}
-    for number, name, sms, memory, *rest in database.rows(f"{_KIND}DEVICE", columns):
+    rows: dict[int, Row] = {}
+    for number, name, sms, memory, *capabilities in database.rows(f"{_KIND}DEVICE", columns):
         if small_number(number) is not None:
-            stated = device_row(database.string(name), sms, memory, (rest[0], rest[1]), *rest[2:])
-            found[number] = {"device": number} | stated
-    return [found[number] for number in sorted(found)]
+            stated = device_row(
+                database.string(name), sms, memory, (capabilities[0], capabilities[1]), *capabilities[2:]
+            )
+            rows[number] = {"device": number} | stated
+    return [rows[number] for number in sorted(rows)]
 
 
 _SERIES: dict[int, tuple[tuple[str, str, str, int], ...]] = {

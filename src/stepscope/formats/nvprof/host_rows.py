@@ -19,7 +19,7 @@ from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import READ, ReadReport, canonical
 from stepscope.schema.arrays import Int32s, Int64s
 
-_INSTANT, _BEGIN, _END = 1, 2, 4
+_INSTANT, _START, _END = 1, 2, 4
 _THREAD_OBJECT = 2
 _NO_NAME = "-- null --"
 """nvprof's text for a domain that CUPTI did not name."""
@@ -78,12 +78,12 @@ def host_rows(database: Database, report: ReadReport, *, python_stack: bool = Tr
     """
     threads = Threads()
     ranges, instant = _ranges(database, threads, report)
-    found = range_tables(ranges, python_stack=python_stack)
+    tables = range_tables(ranges, python_stack=python_stack)
     del ranges
     parts = [_calls(database, table, kind, threads) for table, kind in CALLS.items()]
     parts.append(_overhead(database, threads))
     events = [canonical(in_time(part, report), "host_event") for part in parts]
-    return HostRows(found, events, instant, threads)
+    return HostRows(tables, events, instant, threads)
 
 
 def _ranges(database: Database, threads: Threads, report: ReadReport) -> tuple[Ranges, pa.Table]:
@@ -101,14 +101,14 @@ def _ranges(database: Database, threads: Threads, report: ReadReport) -> tuple[R
     moment = table["timestamp"].to_numpy()
     flags = table["flags"].to_numpy()
     ends = flags & _END != 0
-    begins = ~ends & (flags & _BEGIN != 0)
-    instant = ~ends & ~begins & (flags & _INSTANT != 0)
+    starts = ~ends & (flags & _START != 0)
+    instant = ~ends & ~starts & (flags & _INSTANT != 0)
 
     number = table["id"].combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
-    paired = np.flatnonzero(begins | ends)
+    paired = np.flatnonzero(starts | ends)
     paired = paired[np.argsort(number[paired], kind="stable")]
     before = np.roll(paired, 1)
-    matched = ends[paired] & begins[before] & (number[before] == number[paired])
+    matched = ends[paired] & starts[before] & (number[before] == number[paired])
     matched[:1] = False
     unmatched = int(ends.sum()) - int(matched.sum())
     if unmatched:
@@ -123,19 +123,19 @@ def _ranges(database: Database, threads: Threads, report: ReadReport) -> tuple[R
     thread[used] = objects
     last = np.zeros(len(threads.of) or 1, np.int64)
     np.maximum.at(last, thread[used], np.maximum(moment, end)[used])
-    unfinished = begins & (end < 0)
+    unfinished = starts & (end < 0)
     if unfinished.any():
         report.repair("unfinished", int(unfinished.sum()))
         end[unfinished] = last[thread[unfinished]]
 
     texts = Texts()
     names = table["name"].cast(pa.string()).combine_chunks()
-    read = texts.read(names.filter(pa.array(begins)))
-    others, other = _domains(table["domain"].filter(pa.array(begins)))
+    read = texts.read(names.filter(pa.array(starts)))
+    others, other = _domains(table["domain"].filter(pa.array(starts)))
     ranges = Ranges(
-        thread[begins],
-        moment[begins],
-        end[begins],
+        thread[starts],
+        moment[starts],
+        end[starts],
         read.field("marker").to_numpy(),
         read.field("sequence").fill_null(NONE).to_numpy(),
         other,
@@ -147,7 +147,7 @@ def _ranges(database: Database, threads: Threads, report: ReadReport) -> tuple[R
     def of_thread(spelled: list[str]) -> pa.Array:
         return pa.array(spelled, pa.string()).take(on)
 
-    found = {
+    instants = {
         "time_ns": pa.array(moment[instant]),
         "category": pa.repeat(pa.scalar("user_annotation"), count),
         "name": names.filter(pa.array(instant)).fill_null(""),
@@ -155,7 +155,7 @@ def _ranges(database: Database, threads: Threads, report: ReadReport) -> tuple[R
         "tid": of_thread([str(tid) for _, tid in threads.of]),
         "args": pa.nulls(count, pa.string()),
     }
-    return ranges, pa.table(found, schema=READ["instant"])
+    return ranges, pa.table(instants, schema=READ["instant"])
 
 
 def _domains(names: pa.ChunkedArray) -> tuple[list[dict[str, str]], Int32s]:
@@ -163,7 +163,7 @@ def _domains(names: pa.ChunkedArray) -> tuple[list[dict[str, str]], Int32s]:
     coded = names.cast(pa.string()).combine_chunks().dictionary_encode()
     others = [{"domain": name} for name in coded.dictionary.to_pylist()]
     number = coded.indices.fill_null(NONE).to_numpy(zero_copy_only=False).astype(np.int32)
-    silent = np.array([one["domain"] in ("", _NO_NAME) for one in others] + [True])[number]
+    silent = np.array([other_domain["domain"] in ("", _NO_NAME) for other_domain in others] + [True])[number]
     return others, np.where(silent, NONE, number).astype(np.int32)
 
 
@@ -173,28 +173,28 @@ def _objects(table: pa.Table, threads: Threads) -> Int64s:
     identity = table["objectId"].combine_chunks().dictionary_encode(null_encoding="encode")
     width = max(len(identity.dictionary), 1)
     packed = pa.array(kind.to_numpy() * width + identity.indices.to_numpy()).dictionary_encode()
-    known = [
-        threads.of_object(one // width, identity.dictionary[one % width].as_py())
-        for one in packed.dictionary.to_pylist()
+    numbers = [
+        threads.of_object(code // width, identity.dictionary[code % width].as_py())
+        for code in packed.dictionary.to_pylist()
     ]
-    found: Int64s
-    found = np.array(known, np.int64)[packed.indices.to_numpy()]
-    return found
+    thread_numbers: Int64s
+    thread_numbers = np.array(numbers, np.int64)[packed.indices.to_numpy()]
+    return thread_numbers
 
 
 def _calls(database: Database, table: str, kind: str, threads: Threads) -> pa.Table:
     columns = ("cbid", "start", "end", "processId", "threadId", "correlationId")
     rows = database.columns(table, columns)
     category, names = f"cuda_{kind}", cupti_names()
-    name = mapped(rows["cbid"].fill_null(0), lambda one: names.get((kind, one), f"{category} call {one}"))
-    distinct, which = distinct_rows({one: rows[one] for one in ("processId", "threadId")})
-    number = [threads.number(one["processId"], one["threadId"] or 0) for one in distinct]
+    name = mapped(rows["cbid"].fill_null(0), lambda value: names.get((kind, value), f"{category} call {value}"))
+    distinct, which = distinct_rows({value: rows[value] for value in ("processId", "threadId")})
+    number = [threads.number(value["processId"], value["threadId"] or 0) for value in distinct]
     return on_host(
         rows,
         category,
         "runtime",
         name=name,
-        role=mapped(name, lambda one: role_of("runtime", one)),
+        role=mapped(name, lambda value: role_of("runtime", value)),
         thread=pa.array(number, pa.int32()).take(pa.array(which)),
         correlation=rows["correlationId"],
     )
@@ -203,5 +203,5 @@ def _calls(database: Database, table: str, kind: str, threads: Threads) -> pa.Ta
 def _overhead(database: Database, threads: Threads) -> pa.Table:
     """CUPTI's own time, on a track of its own: it overlaps the calls that it slowed down."""
     rows = database.columns("CUPTI_ACTIVITY_KIND_OVERHEAD", ("overheadKind", "start", "end"))
-    name = mapped(rows["overheadKind"].fill_null(0), lambda one: _OVERHEADS.get(one, "Overhead"))
+    name = mapped(rows["overheadKind"].fill_null(0), lambda value: _OVERHEADS.get(value, "Overhead"))
     return on_track(rows, OVERHEAD, name, lambda track: threads.number(None, track))

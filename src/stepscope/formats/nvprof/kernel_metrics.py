@@ -28,14 +28,14 @@ _TABLES = {
     "EVENT": ("event", "integer"),
     "EVENT_INSTANCE": ("event", "integer"),
 }
-_LEAST = 1e-290
+_MIN_REAL = 1e-290
 """Doubles nearer to 0 are really integers below 2^51."""
 
 
 def kernel_metrics(database: Database, device_event: pa.Table) -> dict[str, pa.Table]:
     """Tables of what was measured of the kernels among the device events."""
     measured = list(_measured(database, device_event))
-    rows = sorted({one["device_row"] for one in measured})
+    rows = sorted({row["device_row"] for row in measured})
     events = device_event.take(pa.array(rows, pa.int64())).to_pylist()
     return of_events(measured, dict(zip(rows, events, strict=True)).__getitem__)
 
@@ -63,7 +63,7 @@ def _value(blob: bytes) -> float | None:
     if len(blob) < 8:
         return None
     (real,) = struct.unpack_from("<d", blob)
-    (whole,) = struct.unpack_from("<q", blob)
-    if whole == 0 or (math.isfinite(real) and abs(real) >= _LEAST):
+    (integer,) = struct.unpack_from("<q", blob)
+    if integer == 0 or (math.isfinite(real) and abs(real) >= _MIN_REAL):
         return float(real)
-    return float(whole)
+    return float(integer)

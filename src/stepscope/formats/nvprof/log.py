@@ -51,7 +51,7 @@ _COPY = re.compile(r"\[CUDA memcpy (\w+)\]\Z")
 _FILL = "[CUDA memset]"
 _MARKS = ("[Range start] ", "[Range end] ", "[Marker] ")
 
-_KNOWN = {
+_COLUMNS = {
     "Start": "start", "Duration": "duration", "Grid X": "grid_x", "Grid Y": "grid_y",
     "Grid Z": "grid_z", "Block X": "block_x", "Block Y": "block_y", "Block Z": "block_z",
     "Grid Size": "grid", "Block Size": "block", "Registers Per Thread": "registers",
@@ -79,27 +79,27 @@ def looks_like(head: bytes) -> bool:
 
 def peek(member: Member) -> Facts | None:
     """The file's origin, or None when it holds no table."""
-    found = _Log(member, ReadReport())
-    row = next(found.rows(), None)
-    return None if row is None else Facts(pid=found.pid, tool="nvprof")
+    log = _Log(member, ReadReport())
+    row = next(log.rows(), None)
+    return None if row is None else Facts(pid=log.pid, tool="nvprof")
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file, or one member of an archive, as the recording of one rank."""
     report = ReadReport()
     log = _Log(member, report)
-    made = _Tables(report)
+    tables = _Tables(report)
     for row in log.rows():
-        made.add(row)
-    if not made.device_event and not made.host_event:
+        tables.add(row)
+    if not tables.device_event and not tables.host_event:
         raise SourceError(
             f"{member.label}: this log of nvprof holds no kernel and no call",
             hint="print them with nvprof --print-gpu-trace --print-api-trace --csv",
             slug="no-recording",
         )
-    report.kept = len(made.device_event) + len(made.host_event) + len(made.instant)
+    report.kept = len(tables.device_event) + len(tables.host_event) + len(tables.instant)
     facts = Facts(pid=log.pid, tool="nvprof", resolution_ns=log.resolution_ns)
-    return RankTables(facts=facts, report=report, **made.tables(log.pid))
+    return RankTables(facts=facts, report=report, **tables.tables(log.pid))
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ class _Log:
         """
         columns: list[str] | None = None
         units: list[str] | None = None
-        awaited = sums = found = as_csv = False
+        awaited = sums = has_rows = as_csv = False
         head = ""
         for line in text_lines(self.member, LONGEST_LINE, self.report):
             banner = BANNER.match(line)
@@ -139,7 +139,7 @@ class _Log:
                 awaited = False
                 if {"Device", "Duration"} & set(cells):
                     columns, units = cells, [] if as_csv else None
-                    head, found = "" if as_csv else line, True
+                    head, has_rows = "" if as_csv else line, True
                 sums |= columns is None and bool({"Time(%)", "Invocations"} & set(cells))
             elif columns is not None and units == []:
                 units = cells
@@ -154,7 +154,7 @@ class _Log:
                     self.report.drop("unreadable")
                 else:
                     yield row
-        if sums and not found:
+        if sums and not has_rows:
             raise SourceError(
                 f"{self.member.label}: this log of nvprof holds sums alone, and no kernel on its own",
                 hint="print each with nvprof --print-gpu-trace --print-api-trace --csv, or use nvprof -o FILE",
@@ -167,7 +167,7 @@ class _Log:
         row: Row = {"measured": []}
         scales = units if units and len(units) == len(columns) else [""] * len(columns)
         for column, unit, cell in zip(columns, scales, cells, strict=True):
-            key = _KNOWN.get(column)
+            key = _COLUMNS.get(column)
             if key is None:
                 row["measured"].append((column, cell, unit))
             elif cell not in ("", "-"):
@@ -178,12 +178,12 @@ class _Log:
         return row
 
     def _time(self, cell: str, unit: str) -> int | None:
-        found = _QUANTITY.match(cell)
+        match = _QUANTITY.match(cell)
         value = _amount(cell, unit)
-        if found is None or value is None or not 0 <= value < LATEST_NS:
+        if match is None or value is None or not 0 <= value < LATEST_NS:
             return None
-        decimals = len(found[1].partition(".")[2])
-        step = _SCALES[found[2] or unit] // 10**decimals
+        decimals = len(match[1].partition(".")[2])
+        step = _SCALES[match[2] or unit] // 10**decimals
         self.resolution_ns = max(self.resolution_ns, step)
         return value
 
@@ -209,12 +209,12 @@ def cells_of(line: str, count: int | None = None, *, as_csv: bool) -> list[str]:
 
 def _amount(cell: str, unit: str = "") -> int | None:
     """A number in ns or bytes, converted from its own or the column's unit."""
-    found = _QUANTITY.match(cell)
-    scale = _SCALES.get(found[2] or unit) if found else None
-    if found is None or scale is None:
+    match = _QUANTITY.match(cell)
+    scale = _SCALES.get(match[2] or unit) if match else None
+    if match is None or scale is None:
         return None
     try:
-        value = Decimal(found[1]) * scale
+        value = Decimal(match[1]) * scale
         return round(value) if abs(value) < LATEST_NS else None
     except InvalidOperation:
         return None
@@ -250,7 +250,7 @@ class _Tables:
                     "thread": 0,
                     "start_ns": start,
                     "dur_ns": row.get("duration", 0),
-                    "correlation": _whole(row, "correlation"),
+                    "correlation": _integer(row, "correlation"),
                 }
             )  # fmt: skip
         else:
@@ -260,29 +260,29 @@ class _Tables:
         spelled = DEVICE.match(row["device"][0])
         device = int(spelled[2] or 0) if spelled and len(spelled[2] or "") < 5 else 0
         self.devices.setdefault(device, spelled[1] if spelled else "")
-        stream = _whole(row, "stream")
-        made: Row = {
+        stream = _integer(row, "stream")
+        event: Row = {
             "start_ns": row.get("start", len(self.device_event)),
             "dur_ns": row.get("duration", 0),
             "device": device,
             "stream": -1 if stream is None else stream,
-            "context": _whole(row, "context"),
-            "correlation": _whole(row, "correlation"),
+            "context": _integer(row, "context"),
+            "correlation": _integer(row, "correlation"),
         }
         if "start" not in row:
             self.report.note("no_moments")
         copy = _COPY.match(name)
         source, target = (row.get(key, ("Unknown", ""))[0] for key in ("source", "target"))
         if copy:
-            made |= {"category": "gpu_memcpy", "kind": "copy", **copy_names(copy[1], source, target)}
+            event |= {"category": "gpu_memcpy", "kind": "copy", **copy_names(copy[1], source, target)}
         elif name == _FILL:
             # nvprof names the memory that a fill writes as its source.
-            made |= {"category": "gpu_memset", "kind": "fill", "name": fill_name(source)}
-            made["destination_memory"] = source.lower()
+            event |= {"category": "gpu_memset", "kind": "fill", "name": fill_name(source)}
+            event["destination_memory"] = source.lower()
         else:
-            made |= _kernel(row, name)
+            event |= _kernel(row, name)
         if copy or name == _FILL:
-            made["bytes"] = _whole(row, "size")
+            event["bytes"] = _integer(row, "size")
         for metric, cell, unit in row["measured"]:
             value, of = measured_value(cell)
             if value is not None:
@@ -294,7 +294,7 @@ class _Tables:
                         "unit": of or binary_unit(unit),
                     }
                 )
-        self.device_event.append(made)
+        self.device_event.append(event)
 
     def tables(self, pid: int | None) -> dict[str, pa.Table]:
         """The tables, times counted from the first event."""
@@ -319,35 +319,35 @@ class _Tables:
                 for device, name in sorted(self.devices.items())
             ],
         }
-        made = {name: from_rows(name, rows) for name, rows in rows.items()}
-        return made | of_events(self.measured, self.device_event.__getitem__)
+        tables = {name: from_rows(name, rows) for name, rows in rows.items()}
+        return tables | of_events(self.measured, self.device_event.__getitem__)
 
 
 def _kernel(row: Row, name: str) -> Row:
     correlated = _CORRELATED.match(name)
     spelled = demangled(correlated[1] if correlated else name) or NAMELESS
-    static, dynamic = _whole(row, "static"), _whole(row, "dynamic")
-    made: Row = {
+    static, dynamic = _integer(row, "static"), _integer(row, "dynamic")
+    columns: Row = {
         "category": "kernel",
         "kind": vocabulary.device_kind("computation", spelled),
         "name": spelled,
-        "registers_per_thread": _whole(row, "registers", 1 << 31),
+        "registers_per_thread": _integer(row, "registers", 1 << 31),
         "dynamic_shared_memory_bytes": dynamic,
         "shared_memory_bytes": None if static is None and dynamic is None
         else (static or 0) + (dynamic or 0),
     }  # fmt: skip
     if correlated:
-        made["correlation"] = _amount(correlated[2])
+        columns["correlation"] = _amount(correlated[2])
     for size in ("grid", "block"):
         together = row.get(size, ("", ""))[0].strip("()").split()
         for axis, cell in zip("xyz", together, strict=False):
             row[f"{size}_{axis}"] = (cell, "")
         for axis in "xyz":
-            made[f"{size}_{axis}"] = _whole(row, f"{size}_{axis}", 1 << 31)
-    return made
+            columns[f"{size}_{axis}"] = _integer(row, f"{size}_{axis}", 1 << 31)
+    return columns
 
 
-def _whole(row: Row, key: str, below: int = LATEST_NS) -> int | None:
+def _integer(row: Row, key: str, below: int = LATEST_NS) -> int | None:
     """A nonnegative number of a row."""
     value = _amount(*row[key]) if key in row else None
     return value if value is not None and 0 <= value < below else None
@@ -356,9 +356,9 @@ def _whole(row: Row, key: str, below: int = LATEST_NS) -> int | None:
 def measured_value(cell: str) -> tuple[float | None, str]:
     """A measured value and its unit: `0.46`, `93.75%`, `1.5GB/s`, `Low (2)`."""
     level = _LEVEL.match(cell)
-    found = _QUANTITY.match(level[1] if level else cell)
+    match = _QUANTITY.match(level[1] if level else cell)
     try:
-        return (float(found[1]), binary_unit(found[2])) if found else (None, "")
+        return (float(match[1]), binary_unit(match[2])) if match else (None, "")
     except ValueError:
         return None, ""
 

@@ -24,7 +24,7 @@ _TRACE = re.compile(rb"(?m)^==(\d+|====)== Profiling result:\s*\n\s*\"?(Start|De
 _RESULT = re.compile(r"(Metric|Event) result:")
 _OF_DEVICE = re.compile(r'Device "(.*)"\s*\Z')
 _OF_KERNEL = re.compile(r"\s+Kernel: (.*)\Z")
-_MOST_LAUNCHES = 1 << 62
+_MAX_LAUNCHES = 1 << 62
 
 
 class _Sum(NamedTuple):
@@ -32,8 +32,8 @@ class _Sum(NamedTuple):
     kernel: str
     launches: int
     metric: str
-    least: str
-    most: str
+    min: str
+    max: str
     mean: str
 
 
@@ -52,16 +52,16 @@ def read(member: Member, _options: ReadOptions | None = None) -> RankTables:
     report, measured = ReadReport(), Measured()
     numbers: dict[tuple[str, str, int], int] = {}
     devices: dict[int, str] = {}
-    for one in _sums(member, report):
-        spelled = DEVICE.match(one.device)
+    for row in _sums(member, report):
+        spelled = DEVICE.match(row.device)
         index = int(spelled[2] or 0) if spelled and len(spelled[2] or "") < 5 else 0
-        devices.setdefault(index, spelled[1] if spelled else one.device)
-        key = (one.device, one.kernel, one.launches)
+        devices.setdefault(index, spelled[1] if spelled else row.device)
+        key = (row.device, row.kernel, row.launches)
         if key not in numbers:
-            numbers[key] = measured.launch(demangled(one.kernel), NVPROF, launches=one.launches, device=index)
-        (mean, unit), (least, _), (most, _) = map(measured_value, (one.mean, one.least, one.most))
-        extremes = None if least is None or most is None else (least, most)
-        measured.add(numbers[key], one.metric, mean, unit, extremes=extremes)
+            numbers[key] = measured.launch(demangled(row.kernel), NVPROF, launches=row.launches, device=index)
+        (mean, unit), (low, _), (high, _) = map(measured_value, (row.mean, row.min, row.max))
+        extremes = None if low is None or high is None else (low, high)
+        measured.add(numbers[key], row.metric, mean, unit, extremes=extremes)
     if not numbers:
         raise SourceError(
             f"{member.label}: this log of nvprof holds no metric and no event of a kernel",
@@ -95,16 +95,16 @@ def _sums(member: Member, report: ReadReport) -> Iterator[_Sum]:
             continue
         if not line.strip():
             head = None
-        elif not as_csv and (found := _OF_DEVICE.match(line)):
-            device = found[1]
-        elif not as_csv and (found := _OF_KERNEL.match(line)):
-            kernel = found[1]
+        elif not as_csv and (match := _OF_DEVICE.match(line)):
+            device = match[1]
+        elif not as_csv and (match := _OF_KERNEL.match(line)):
+            kernel = match[1]
         else:
-            one = _sum(cells_of(line, as_csv=as_csv), head, device, kernel, as_csv=as_csv)
-            if one is None:
+            row = _sum(cells_of(line, as_csv=as_csv), head, device, kernel, as_csv=as_csv)
+            if row is None:
                 report.drop("unreadable")
             else:
-                yield one
+                yield row
 
 
 def _sum(cells: list[str], head: list[str], device: str, kernel: str, *, as_csv: bool) -> _Sum | None:
@@ -122,6 +122,6 @@ def _sum(cells: list[str], head: list[str], device: str, kernel: str, *, as_csv:
         if len(cells) < 2 + last or not last:
             return None
         count, metric, values = cells[0], cells[1], cells[-last:][:3]
-    if not (count.isdigit() and 0 < int(count) < _MOST_LAUNCHES and metric and kernel):
+    if not (count.isdigit() and 0 < int(count) < _MAX_LAUNCHES and metric and kernel):
         return None
     return _Sum(device, kernel, int(count), metric, *values)

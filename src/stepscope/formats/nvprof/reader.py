@@ -50,7 +50,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         if database.unnamed:  # of kernels: ends of ranges have no name
             report.note("missing_string", count=database.unnamed)
         host = host_rows(database, report, python_stack=options.python_stack)
-        known = devices(database)
+        listed_devices = devices(database)
         measured = kernel_metrics(database, device_event)
         counter = from_rows("counter", samples(database))
         version = database.rows("Version", ("version",))
@@ -69,7 +69,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         report=report,
         thread=_threads(host),
         stream=streams(device_event),
-        device=used_devices(known, device_event),
+        device=used_devices(listed_devices, device_event),
         **host.ranges,
         **measured,
         **counted_from(origin, host_event=host_event, device_event=device_event, counter=counter, instant=host.instant),
@@ -81,18 +81,18 @@ def peek(member: Member) -> Facts | None:
     with opened(member, _NVPROF) as database:
         times = [
             time
-            for table, column in (*((one, "start") for one in (*CALLS, *KERNELS)), MARKERS)
+            for table, column in (*((table, "start") for table in (*CALLS, *KERNELS)), MARKERS)
             for time in database.extent(table, (column,), LATEST_NS)
         ]
-        known = devices(database)
+        listed_devices = devices(database)
     if not times:
         return None
     return Facts(
         start_epoch_ns=min(times),
         end_epoch_ns=max(times),
         tool="nvprof",
-        devices=tuple(sorted({row["name"] for row in known if row["name"]})) or None,
-        capabilities=capabilities_of(known),
+        devices=tuple(sorted({row["name"] for row in listed_devices if row["name"]})) or None,
+        capabilities=capabilities_of(listed_devices),
     )
 
 

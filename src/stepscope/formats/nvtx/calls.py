@@ -129,7 +129,7 @@ def stated_inputs(operator: Marker) -> Inputs | None:
     """The inputs that an operator's range states; None if it states no shapes."""
     if operator.sizes is None:
         return None
-    types = [_TYPES.get(one, one) for one in operator.types]
+    types = [_TYPES.get(kind, kind) for kind in operator.types]
     return Inputs(operator.sizes, json.dumps(types) if types else None, operator.values)
 
 
@@ -158,8 +158,8 @@ def integers_at(inputs: Inputs, position: int, count: int, default: int) -> tupl
     words = text.strip("[]").replace(",", " ").split()
     if not all(_INTEGER.match(word) for word in words):
         return None
-    found = tuple(int(word) for word in words) or (default,)
-    return found * count if len(found) == 1 else found if len(found) == count else None
+    integers = tuple(int(word) for word in words) or (default,)
+    return integers * count if len(integers) == 1 else integers if len(integers) == count else None
 
 
 def made_inputs(*given: tuple[tuple[int, ...] | list[list[int]], str, Any]) -> Inputs:
@@ -200,15 +200,15 @@ def call_inputs(call: Marker, operator: str) -> Inputs | None:
         given = given[:-1]
     if not given:
         return None
-    return made_inputs(*(_entry(one, base) for one in given))
+    return made_inputs(*(_entry(argument, base) for argument in given))
 
 
 Given = Argument | tuple[Argument, ...] | None
 
 
 def _in_order(call: Marker, signature: tuple[str, ...] | None) -> list[Given]:
-    by_position = [one for one in call.arguments if not one.name]
-    by_keyword = {one.name: one for one in call.arguments if one.name}
+    by_position = [argument for argument in call.arguments if not argument.name]
+    by_keyword = {argument.name: argument for argument in call.arguments if argument.name}
     python = _IN_PYTHON.get((call.module, call.function))
     if signature is None:
         return list(call.arguments)
@@ -220,31 +220,31 @@ def _in_order(call: Marker, signature: tuple[str, ...] | None) -> list[Given]:
     if signature[-1] == "alpha" and len(by_position) == 3 and by_position[1].shape is None:
         # The old way to write `a.add(2, b)`.
         by_position = [by_position[0], by_position[2], by_position[1]]
-    rest = signature[len(by_position) :]
-    return [*by_position, *(by_keyword.get(name) for name in rest)]
+    remaining = signature[len(by_position) :]
+    return [*by_position, *(by_keyword.get(name) for name in remaining)]
 
 
 def _as_list(given: list[Given]) -> list[Given]:
     """The arguments with the tensors of a list as one: they were written one by one, before everything else."""
-    tensors = tuple(one for one in given if isinstance(one, Argument) and one.shape is not None)
-    others = [one for one in given if not (isinstance(one, Argument) and one.shape is not None)]
+    tensors = tuple(argument for argument in given if isinstance(argument, Argument) and argument.shape is not None)
+    others = [argument for argument in given if not (isinstance(argument, Argument) and argument.shape is not None)]
     return [tensors, *others]
 
 
-def _entry(one: Given, base: str) -> tuple[Any, str, Any]:
-    if one is None:
+def _entry(argument: Given, base: str) -> tuple[Any, str, Any]:
+    if argument is None:
         return (), "", None
-    if isinstance(one, tuple):
-        return [list(tensor.shape or ()) for tensor in one], "TensorList", None
-    if one.shape is not None:
-        return one.shape, _TYPES.get(one.value, one.value), None
-    if one.kind == "NoneType" or one.value is None:
+    if isinstance(argument, tuple):
+        return [list(tensor.shape or ()) for tensor in argument], "TensorList", None
+    if argument.shape is not None:
+        return argument.shape, _TYPES.get(argument.value, argument.value), None
+    if argument.kind == "NoneType" or argument.value is None:
         return (), "", None
-    if isinstance(one.value, (tuple, list)):
-        return (), "ScalarList", one.value
-    if base == "nll_loss" and one.value in _REDUCTIONS:
-        return (), "Scalar", _REDUCTIONS[one.value]
-    return (), "str" if isinstance(one.value, str) else "Scalar", one.value
+    if isinstance(argument.value, (tuple, list)):
+        return (), "ScalarList", argument.value
+    if base == "nll_loss" and argument.value in _REDUCTIONS:
+        return (), "Scalar", _REDUCTIONS[argument.value]
+    return (), "str" if isinstance(argument.value, str) else "Scalar", argument.value
 
 
 def _text(value: Any) -> str:

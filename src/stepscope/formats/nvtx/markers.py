@@ -19,8 +19,8 @@ Sort = Literal["call", "stack", "module", "operator", "note", "range"]
 
 LONGEST_LITERAL = 1 << 17
 _DEEPEST = 24
-_MOST_FRAMES = 512
-_MOST_ARGUMENTS = 4096
+_MAX_FRAMES = 512
+_MAX_ARGUMENTS = 4096
 _PYPROF = re.compile(r"\s*\{\s*'(?:mod|traceMarker|funcStack)'")
 _NUMBERED = re.compile(r"(?P<name>.{1,512}?)(?P<numbers>(?:, (?:op_id|seq) = \d{1,18})+)(?P<rest>,.*)?\Z", re.DOTALL)
 _NUMBER = re.compile(r"(op_id|seq) = (\d+)")
@@ -98,9 +98,9 @@ def parse_marker(text: str) -> Marker:
     if _PYPROF.match(text):
         literal = python_literal(text)
         if isinstance(literal, dict):
-            found = _stack(literal) or _module(literal) or _call(literal)
-            if found is not None:
-                return found
+            marker = _stack(literal) or _module(literal) or _call(literal)
+            if marker is not None:
+                return marker
         return Marker("range", text)
     if _OF_JOB.match(text):
         return Marker("note", text)
@@ -163,18 +163,18 @@ def types_of_operators(markers: Iterable[Marker]) -> dict[tuple[str, str], Marke
     By name and sizes, in which torch omits those of lists. If calls differ in types there is no marker; if they differ
     in values it has no values.
     """
-    found: dict[tuple[str, str], Marker] = {}
-    for one in markers:
-        if one.sort != "note" or one.sizes is None:
+    operators: dict[tuple[str, str], Marker] = {}
+    for marker in markers:
+        if marker.sort != "note" or marker.sizes is None:
             continue
-        sizes = [[] if _is_list_of_lists(size) else size for size in json.loads(one.sizes)]
-        key = one.name, str(sizes)
-        other = found.setdefault(key, one)
-        if other.types != one.types:
-            found[key] = replace(other, types=())
-        elif other.values != one.values:
-            found[key] = replace(other, values=None)
-    return found
+        sizes = [[] if _is_list_of_lists(size) else size for size in json.loads(marker.sizes)]
+        key = marker.name, str(sizes)
+        other = operators.setdefault(key, marker)
+        if other.types != marker.types:
+            operators[key] = replace(other, types=())
+        elif other.values != marker.values:
+            operators[key] = replace(other, values=None)
+    return operators
 
 
 def _is_list_of_lists(size: Any) -> bool:
@@ -230,33 +230,33 @@ def _stack(literal: dict[Any, Any]) -> Marker | None:
     frames = literal.get("traceMarker")
     if not isinstance(frames, list):
         return None
-    return Marker("stack", "", frames=tuple(str(f) for f in frames[:_MOST_FRAMES]))
+    return Marker("stack", "", frames=tuple(str(f) for f in frames[:_MAX_FRAMES]))
 
 
 def _module(literal: dict[Any, Any]) -> Marker | None:
-    module, made = literal.get("mod"), literal.get("strRepr")
-    if not isinstance(module, str) or not isinstance(made, str):
+    module, representation = literal.get("mod"), literal.get("strRepr")
+    if not isinstance(module, str) or not isinstance(representation, str):
         return None
-    return Marker("module", f"{module}({made})" if made else module, module=module)
+    return Marker("module", f"{module}({representation})" if representation else module, module=module)
 
 
 def _call(literal: dict[Any, Any]) -> Marker | None:
     module, function, given = (literal.get(key) for key in ("mod", "op", "args"))
     if not isinstance(module, str) or not isinstance(function, str) or not isinstance(given, list):
         return None
-    arguments = tuple(_argument(one) for one in given[:_MOST_ARGUMENTS])
+    arguments = tuple(_argument(argument) for argument in given[:_MAX_ARGUMENTS])
     return Marker("call", f"{module}.{function}", module, function, arguments)
 
 
-def _argument(one: Any) -> Argument:
-    if not isinstance(one, dict):
+def _argument(literal: Any) -> Argument:
+    if not isinstance(literal, dict):
         return Argument("", "", None, None)
-    name, kind = (one.get(key) if isinstance(one.get(key), str) else "" for key in ("name", "type"))
-    shape = _shape(one.get("shape"))
+    name, kind = (literal.get(key) if isinstance(literal.get(key), str) else "" for key in ("name", "type"))
+    shape = _shape(literal.get("shape"))
     if kind in ("tensor", "ndarray") and shape is not None:
-        dtype = one.get("dtype")
+        dtype = literal.get("dtype")
         return Argument(str(name), kind, shape, dtype if isinstance(dtype, str) else "")
-    return Argument(str(name), str(kind), None, one.get("value"))
+    return Argument(str(name), str(kind), None, literal.get("value"))
 
 
 def _shape(sizes: Any) -> tuple[int, ...] | None:

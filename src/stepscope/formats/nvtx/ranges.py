@@ -103,9 +103,9 @@ class Nested:
         table = [of(name) for name in self.names.of]
         return np.array([*table, NONE], np.int32)[self.operator]
 
-    def nearest_above(self, wanted: Flags) -> Int32s:
+    def nearest_above(self, flags: Flags) -> Int32s:
         """Position of the nearest wanted range at or above each one, -1 for none."""
-        at = np.where(wanted, np.arange(len(wanted), dtype=np.int32), np.int32(NONE))
+        at = np.where(flags, np.arange(len(flags), dtype=np.int32), np.int32(NONE))
         return self.nesting.inherit(at.astype(np.int32))
 
 
@@ -136,12 +136,12 @@ def nested(ranges: Ranges) -> Nested:
     def inputs_of(marker: Marker) -> int:
         if marker.sort != "operator":
             return NONE
-        known = None if marker.types else types.get((marker.name, marker.sizes or ""))
-        if known is not None:
-            marker = replace(marker, types=known.types, values=known.values)
+        typed = None if marker.types else types.get((marker.name, marker.sizes or ""))
+        if typed is not None:
+            marker = replace(marker, types=typed.types, values=typed.values)
         return inputs.number(stated_inputs(marker))
 
-    made = Nested(
+    tree = Nested(
         ranges,
         nesting,
         names,
@@ -151,50 +151,52 @@ def nested(ranges: Ranges) -> Nested:
         np.zeros(len(ranges), bool),
     )
     if any(marker.sort == "call" for marker in ranges.markers):
-        _name_calls(made)
-    return made
+        _name_calls(tree)
+    return tree
 
 
-def _name_calls(made: Nested) -> None:
+def _name_calls(tree: Nested) -> None:
     """Passes the arguments of Python functions to the operators within, or makes the functions the operators."""
-    markers = made.ranges.markers
-    called = made.of_marker(lambda one: made.names.number(operator_name(one)) if one.sort == "call" else NONE)
-    is_call = made.of_marker(lambda one: one.sort == "call") == 1
-    marked = made.of_marker(lambda one: one.sort == "operator") == 1
-    listed = made.names.listed()
+    markers = tree.ranges.markers
+    call_name = tree.of_marker(
+        lambda marker: tree.names.number(operator_name(marker)) if marker.sort == "call" else NONE
+    )
+    is_call = tree.of_marker(lambda marker: marker.sort == "call") == 1
+    marked = tree.of_marker(lambda marker: marker.sort == "operator") == 1
+    listed = tree.names.listed()
 
-    above = made.nesting.parent
-    holds = made.nesting.spread_up(is_call | marked)
+    above = tree.nesting.parent
+    holds = tree.nesting.spread_up(is_call | marked)
     holding = np.zeros(len(above), bool)
     holding[above[holds & (above >= 0)]] = True
-    alone = np.flatnonzero((called >= 0) & ~holding)
-    made.operator[alone] = called[alone]
-    made.given[alone] = by_pair(
-        made.ranges.marker[alone],
-        called[alone],
-        lambda call, operator: made.inputs.number(call_inputs(markers[call], listed[operator])),
+    calls = np.flatnonzero((call_name >= 0) & ~holding)
+    tree.operator[calls] = call_name[calls]
+    tree.given[calls] = by_pair(
+        tree.ranges.marker[calls],
+        call_name[calls],
+        lambda call, operator: tree.inputs.number(call_inputs(markers[call], listed[operator])),
     )
 
     # A call's own operators are those that no call within it made.
-    owner = made.nearest_above(is_call)
+    owner = tree.nearest_above(is_call)
     bases: Numbering[str] = Numbering()
-    base = made.of_marker(lambda one: bases.number(base_name(one.name)))
+    base = tree.of_marker(lambda marker: bases.number(base_name(marker.name)))
     of_name = np.array([*(bases.number(base_name(name)) for name in listed), NONE], np.int32)
-    own = np.flatnonzero(marked & (owner >= 0))
-    wanted = called[owner[own]]
-    own = own[(wanted >= 0) & (of_name[wanted] == base[own])]
-    _, first = np.unique(owner[own], return_index=True)
-    own = own[first]
+    operators = np.flatnonzero(marked & (owner >= 0))
+    names_of_owners = call_name[owner[operators]]
+    operators = operators[(names_of_owners >= 0) & (of_name[names_of_owners] == base[operators])]
+    _, first = np.unique(owner[operators], return_index=True)
+    operators = operators[first]
     given = by_pair(
-        made.ranges.marker[owner[own]],
-        made.ranges.marker[own],
-        lambda call, operator: made.inputs.number(call_inputs(markers[call], markers[operator].name)),
+        tree.ranges.marker[owner[operators]],
+        tree.ranges.marker[operators],
+        lambda call, operator: tree.inputs.number(call_inputs(markers[call], markers[operator].name)),
     )
-    made.given[own] = np.where(given >= 0, given, made.given[own])
+    tree.given[operators] = np.where(given >= 0, given, tree.given[operators])
 
 
 def by_pair(left: NDArray[Any], right: NDArray[Any], of: Callable[[int, int], int]) -> Int32s:
     """A number for each pair, worked out once for each distinct one."""
     pairs, place = np.unique(np.stack([left, right]), axis=1, return_inverse=True)
-    table = np.array([of(int(one), int(other)) for one, other in pairs.T], np.int32)
+    table = np.array([of(int(first), int(second)) for first, second in pairs.T], np.int32)
     return table[place.ravel()] if len(table) else np.empty(0, np.int32)

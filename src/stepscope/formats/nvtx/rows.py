@@ -40,34 +40,34 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
         ranges: those of all threads; they are sorted into the order of the rows.
         python_stack: whether Python functions and call stacks are kept.
     """
-    made = nested(ranges)
-    derive_inputs(made)
-    known = [{}, *ranges.others]
-    names, inputs = made.names.listed(), made.inputs.listed()
-    sequence = kept(_sequences(made))
+    tree = nested(ranges)
+    derive_inputs(tree)
+    others = [{}, *ranges.others]
+    names, inputs = tree.names.listed(), tree.inputs.listed()
+    sequence = kept(_sequences(tree))
     stacks: Numbering[str] = Numbering()
     stack = np.full(len(ranges), NONE, np.int32)
     if python_stack:
-        stack = made.of_marker(lambda one: stacks.number(_frames(one.frames)))
-        made.nesting.inherit(stack)
+        stack = tree.of_marker(lambda entry: stacks.number(_frames(entry.frames)))
+        tree.nesting.inherit(stack)
     stack = kept(stack)
     # Ranges that agree in everything shared: there are few, so Python makes their words.
-    alike_in: list[NDArray[Any]] = [ranges.marker, made.operator, made.from_forward.astype(np.int8), ranges.other]
-    given = made.given
-    del made  # with millions of ranges, the memory for nesting matters
-    distinct, which = _distinct(alike_in)
-    del alike_in
-    alike = [
+    distinguishing: list[NDArray[Any]] = [ranges.marker, tree.operator, tree.from_forward.astype(np.int8), ranges.other]
+    given = tree.given
+    del tree  # with millions of ranges, the memory for nesting matters
+    distinct, which = _distinct(distinguishing)
+    del distinguishing
+    distinct_rows = [
         _row(
             ranges.markers[marker],
             None if operator < 0 else names[operator],
-            known[other + 1],
+            others[other + 1],
             from_forward=bool(forward),
             python_stack=python_stack,
         )
         for marker, operator, forward, other in distinct
     ]
-    is_event = np.array([row is not None for row in alike], bool)[which]
+    is_event = np.array([row is not None for row in distinct_rows], bool)[which]
     chosen = slice(None) if is_event.all() else np.flatnonzero(is_event)
     which = kept(which[chosen])
     columns: dict[str, pa.Array] = {
@@ -78,7 +78,7 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
     }
     for name in _WORDS:
         words: Numbering[str] = Numbering()
-        codes = [words.number(row.get(name) if row else None) for row in alike]
+        codes = [words.number(row.get(name) if row else None) for row in distinct_rows]
         columns[name] = pa.DictionaryArray.from_arrays(
             _numbers(np.array(codes, np.min_scalar_type(-1 - len(words.of)))[which]),
             pa.array(words.listed(), pa.string()),
@@ -93,8 +93,8 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
         "operator_input": from_rows(
             "operator_input",
             (
-                {"input_id": number, "dims": one.dims, "types": one.types, "values": one.values}
-                for number, one in enumerate(inputs[code] for code in used)
+                {"input_id": number, "dims": entry.dims, "types": entry.types, "values": entry.values}
+                for number, entry in enumerate(inputs[code] for code in used)
             ),
         ),
         "call_stack": from_rows(
@@ -110,7 +110,7 @@ def _distinct(columns: Sequence[NDArray[Any]]) -> tuple[list[tuple[int, ...]], I
     for column in columns:
         width = int(column.max(initial=0)) + 2
         coded = pa.array(codes.astype(np.int64) * width + column + 1).dictionary_encode()
-        distinct = [(*distinct[one // width], one % width - 1) for one in coded.dictionary.to_pylist()]
+        distinct = [(*distinct[code // width], code % width - 1) for code in coded.dictionary.to_pylist()]
         codes = coded.indices.to_numpy()
     return distinct, codes
 
@@ -164,13 +164,13 @@ def _row(marker: Marker, operator: str | None, others: Row, *, from_forward: boo
     return None
 
 
-def _sequences(made: Nested) -> Int64s:
+def _sequences(tree: Nested) -> Int64s:
     """Autograd's numbers; on a thread of the backward, events that are not nodes have 0, which means no number."""
-    node = made.of_operator(lambda name: role_of("operator", name) == "backward") == 1
-    ranges = made.ranges
+    node = tree.of_operator(lambda name: role_of("operator", name) == "backward") == 1
+    ranges = tree.ranges
     backward = np.isin(ranges.thread, np.unique(ranges.thread[node]))
     nobody = (ranges.sequence == 0) & backward & ~node
-    return np.where((made.operator < 0) | nobody, NONE, ranges.sequence)
+    return np.where((tree.operator < 0) | nobody, NONE, ranges.sequence)
 
 
 def _json(others: Row) -> str | None:

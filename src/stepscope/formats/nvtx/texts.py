@@ -32,12 +32,12 @@ class Texts:
 
     def __init__(self) -> None:
         self.markers: list[Marker] = []
-        self._alike: dict[str, int | None] = {}
-        self._own: dict[str, int] = {}
+        self._generic: dict[str, int | None] = {}
+        self._separate: dict[str, int] = {}
 
     def named(self, name: str) -> set[int]:
         """The numbers of the markers with this name."""
-        return {number for number, one in enumerate(self.markers) if one.name == name}
+        return {number for number, marker in enumerate(self.markers) if marker.name == name}
 
     def read(self, texts: pa.Array) -> pa.StructArray:
         """Reads texts; a NULL is a range without a name.
@@ -49,41 +49,41 @@ class Texts:
         named = texts.fill_null(NAMELESS_RANGE)
         coded = _without_last_number(named).dictionary_encode()
         distinct = coded.dictionary
-        alike = distinct
-        if pc.any(pc.match_substring(alike, _GIVEN)).as_py():
-            alike = pc.replace_substring_regex(alike, _GIVEN_BY, f"{_GIVEN}]")
-        alike = pc.replace_substring_regex(alike, _NUMBER, r", \1 = 0").dictionary_encode()
-        known = pa.array([self._of_alike(text) for text in alike.dictionary.to_pylist()], pa.int32())
-        marker = known.take(alike.indices).take(coded.indices)
+        generic = distinct
+        if pc.any(pc.match_substring(generic, _GIVEN)).as_py():
+            generic = pc.replace_substring_regex(generic, _GIVEN_BY, f"{_GIVEN}]")
+        generic = pc.replace_substring_regex(generic, _NUMBER, r", \1 = 0").dictionary_encode()
+        numbers_of_generic = pa.array([self._of_generic(text) for text in generic.dictionary.to_pylist()], pa.int32())
+        marker = numbers_of_generic.take(generic.indices).take(coded.indices)
         sequence = pc.struct_field(pc.extract_regex(distinct, _SEQUENCE), "number").cast(pa.int64())
         sequence = sequence.take(coded.indices)
         if marker.null_count:
-            own = named.filter(marker.is_null()).dictionary_encode()
-            numbers = [self._of_own(text) for text in own.dictionary.to_pylist()]
+            separate = named.filter(marker.is_null()).dictionary_encode()
+            numbers = [self._of_separate(text) for text in separate.dictionary.to_pylist()]
             stated = pa.array([self.markers[number].sequence for number in numbers], pa.int64())
             place = marker.is_null()
-            sequence = pc.replace_with_mask(sequence, place, stated.take(own.indices))
-            marker = pc.replace_with_mask(marker, place, pa.array(numbers, pa.int32()).take(own.indices))
-        numbered = pa.array([one.sequence is not None for one in self.markers], pa.bool_())
+            sequence = pc.replace_with_mask(sequence, place, stated.take(separate.indices))
+            marker = pc.replace_with_mask(marker, place, pa.array(numbers, pa.int32()).take(separate.indices))
+        numbered = pa.array([parsed.sequence is not None for parsed in self.markers], pa.bool_())
         sequence = pc.if_else(numbered.take(marker), sequence, pa.scalar(None, pa.int64()))
         return pa.StructArray.from_arrays([marker, sequence], ["marker", "sequence"])
 
-    def _of_alike(self, text: str) -> int | None:
+    def _of_generic(self, text: str) -> int | None:
         """The number of the marker that all texts like this one share; None if each has its own."""
-        if text not in self._alike:
+        if text not in self._generic:
             marker = parse_marker(text)
-            alike = (
+            is_generic = (
                 marker.sort == "operator"
                 and text.count(", seq = ") < 2
                 and not _INSIDE.search(marker.name + (marker.values or ""))
             )
-            self._alike[text] = self._add(marker) if alike else None
-        return self._alike[text]
+            self._generic[text] = self._add(marker) if is_generic else None
+        return self._generic[text]
 
-    def _of_own(self, text: str) -> int:
-        if text not in self._own:
-            self._own[text] = self._add(parse_marker(text))
-        return self._own[text]
+    def _of_separate(self, text: str) -> int:
+        if text not in self._separate:
+            self._separate[text] = self._add(parse_marker(text))
+        return self._separate[text]
 
     def _add(self, marker: Marker) -> int:
         self.markers.append(marker)
@@ -93,9 +93,9 @@ class Texts:
 def _without_last_number(texts: pa.Array) -> pa.Array:
     """Texts with 0 for the number of a call at their end, which differs in each: regular expressions
     then search only a third of them."""
-    rest = pc.ascii_rtrim(texts, "0123456789")
-    digits = pc.subtract(pc.binary_length(texts), pc.binary_length(rest))
-    numbered = pc.and_(pc.ends_with(rest, _LAST), pc.and_(pc.greater(digits, 0), pc.less(digits, 19)))
+    stem = pc.ascii_rtrim(texts, "0123456789")
+    digits = pc.subtract(pc.binary_length(texts), pc.binary_length(stem))
+    numbered = pc.and_(pc.ends_with(stem, _LAST), pc.and_(pc.greater(digits, 0), pc.less(digits, 19)))
     if not pc.any(numbered).as_py():
         return texts
-    return pc.if_else(numbered, pc.binary_join_element_wise(rest, "0", ""), texts)
+    return pc.if_else(numbered, pc.binary_join_element_wise(stem, "0", ""), texts)
