@@ -117,7 +117,7 @@ def test_times_add_up_to_a_plain_sum(tmp_path_factory, calls):
 
 def test_a_long_log_takes_the_memory_of_its_distinct_primitives(tmp_path, monkeypatch):
     monkeypatch.setattr(onednn, "_BLOCK", 1000)
-    monkeypatch.setattr(onednn, "_MOST_ROWS", 8)
+    monkeypatch.setattr(onednn, "_MAX_ROWS", 8)
     lines = [f"onednn_verbose,exec,{MATMUL.replace('2x3', f'{n % 3}x3')},0.5\n" for n in range(3000)]
     _, tables = read_text(tmp_path, "".join(lines))
     assert sorted(rows(tables, "shape", "executions", "total_ns")) == [
