@@ -9,6 +9,8 @@ from tests.findings.job import A100, V100, Job
 import stepscope.findings.rules
 from stepscope.base.errors import UsageError
 from stepscope.findings.rules import ALL, OURS, QUICK, all_rules, quick
+from stepscope.findings.rules.nothing_recorded import _QUESTIONS
+from stepscope.schema.tables import TABLES
 
 PARTS_OF_A_STORE = ({}, {"step": [{"end_ns": 0}]}, {"host_event": [{"name": "aten::mm", "dur_ns": 5}]})
 
@@ -38,6 +40,19 @@ def test_no_two_rules_find_the_same_loss_and_no_file_is_left_out() -> None:
 @pytest.mark.parametrize("rows", PARTS_OF_A_STORE)
 def test_where_there_is_next_to_nothing_that_alone_is_found(findings: Any, rows: Any) -> None:
     assert [row["id"] for row in findings(rows)] == ["nothing-recorded"]
+
+
+def test_counters_alone_are_named_in_place_of_nothing(findings: Any) -> None:
+    (row,) = findings({"counter": [{"track": "power", "kind": "power", "value": 250.0}]})
+    assert row["title"] == (
+        "No steps recorded: there is no operator, device event or phase to judge by, but counters over time"
+    )
+    assert row["advice"] == "`stepscope counters` for counters over time."
+
+
+def test_every_measurement_has_a_question() -> None:
+    measured = {table.name for table in TABLES.values() if table.measures}
+    assert set(_QUESTIONS) == measured - {"memory_block", "phase"}  # these are judged by rules of their own
 
 
 def test_events_measured_inline_are_named_in_place_of_nothing(findings: Any) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from stepscope.formats.cupti.device_rows import NAMELESS
 from stepscope.formats.damage import CLASSES, is_harmless
-from stepscope.formats.evidence import MEANINGS
+from stepscope.formats.evidence import MEANINGS, SUBJECTS
+from stepscope.link.checks import check
 from stepscope.link.folder_checks import (
     CHECKS,
     clocks_contradict,
@@ -18,28 +19,7 @@ from stepscope.link.folder_checks import (
     spans_apart,
 )
 
-NAMES = [
-    "stream_overlap",
-    "duration_overrun",
-    "zero_ts",
-    "negative_dur",
-    "zero_dur",
-    "durations_only",
-    "launch_without_kernel",
-    "first_step_starved",
-    "graph_replay_unattributed",
-    "no_steps",
-    "clock_skew",
-    "unlinked_kernel_fraction",
-    "nameless_kernels",
-    "no_gpu_events",
-    "memory_totals",
-    "truncated",
-    "repaired",
-    "ended_early",
-]
-
-
+NAMES = [name for name, subject in SUBJECTS.items() if subject in ("events", "file")]
 DECLARED = {check.name: set(check.damages) for check in CHECKS}
 
 
@@ -52,6 +32,13 @@ def healthy(recording, steps=4, per_step=10):
             recording.launch(start, start + 10, correlation)
             recording.kernel(start + 20, start + 40, correlation)
     return recording
+
+
+def test_every_check_is_listed_with_what_it_examines():
+    """Answers ask for the subject of a check without importing it."""
+    assert sorted(SUBJECTS) == sorted(DECLARED)
+    with pytest.raises(ValueError, match="'unlisted' is not listed"):
+        check("unlisted", fine="all is well.")(lambda _: None)
 
 
 def findings(recording):
@@ -311,11 +298,11 @@ def test_recordings_that_cannot_be_read_damage_the_file():
 
 def test_every_kind_of_evidence_can_be_damaged_and_every_check_is_explained():
     assert set().union(*DECLARED.values()) == set(MEANINGS)
-    for check in CHECKS:
+    for declared in CHECKS:
         # What ran before an early end is right; there is only less of it.
-        assert bool(check.damages) == (check.name != "ended_early"), check.name
-        assert check.explanation.endswith("."), check.name
-        assert check.fine.endswith("."), check.name
+        assert bool(declared.damages) == (declared.name != "ended_early"), declared.name
+        assert declared.explanation.endswith("."), declared.name
+        assert declared.fine.endswith("."), declared.name
 
 
 @pytest.mark.parametrize(

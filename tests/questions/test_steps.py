@@ -129,7 +129,7 @@ def test_communication_is_unknown_where_the_device_was_lost_and_the_host_did_non
             {"kind": "operator", "name": "aten::mm", "dur_ns": 10},
             {"kind": "annotation", "role": "communication", "name": name, "start_ns": 20, "dur_ns": 5},
         ],
-        "data_check": [{"check": "no_gpu_events", "severity": severity, "affects": "device-work"}],
+        "data_check": [{"check": "no_gpu_events", "severity": severity, "affects": "devices,device-work"}],
     }
     lost, own = severity in ("warning", "error"), name == "gloo:all_reduce"
     with Store.from_rows(rows) as store:

@@ -7,6 +7,7 @@ from tests.processes import python
 
 from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
 from stepscope.schema.declare import By, Role
+from stepscope.schema.declare import table as schema_table
 from stepscope.schema.tables import DECLARED, TABLES
 
 COLUMNS = [(table, column) for table in DECLARED for column in table.declared]
@@ -19,6 +20,16 @@ def named(where):
 def test_every_table_says_in_a_sentence_what_a_row_is():
     for table in DECLARED:
         assert re.fullmatch(r"One row is .*\.", table.meaning), table.name
+
+
+def test_every_table_states_whether_its_rows_are_measurements():
+    """Such a recording has no events, but it is not one of nothing."""
+    measured = {table.name for table in DECLARED if table.measures}
+    assert measured == {
+        "counter", "host_metric", "inline_timing", "measured_kernel", "memory_block", "phase", "primitive", "stack_sample",
+    }  # fmt: skip
+    with pytest.raises(TypeError, match="measures"):
+        schema_table("new", "One row is new.")
 
 
 def test_every_column_says_what_it_means():

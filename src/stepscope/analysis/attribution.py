@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepscope.analysis.recording import WORK
+from stepscope.schema.device_work import WORK
 
 NO_OPERATOR = "(no operator)"
 """Name for work that no operator launched, so that no work is missing from a list."""

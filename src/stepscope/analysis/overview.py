@@ -11,7 +11,6 @@ from stepscope.analysis.attribution import CHARGED_WORK, REPLAYED_CALLS
 from stepscope.analysis.device_share import device_totals
 from stepscope.analysis.kernels.use import KernelUse, use_of_kernels
 from stepscope.analysis.recording import (
-    WORK,
     Array,
     device_work,
     every_step,
@@ -25,6 +24,7 @@ from stepscope.analysis.steps.breakdown import IDLE_PARTS, PARTS, Breakdown, bre
 from stepscope.analysis.steps.gaps import CAUSES
 from stepscope.analysis.windows import counted_windows
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import KERNELS, WORK
 
 Row = dict[str, Any]
 
@@ -54,10 +54,10 @@ _REPLAYED = f"""
     ) GROUP BY name
 """
 
-_KERNELS = """
+_KERNELS = f"""
     SELECT name AS item, sum(dur_ns)::BIGINT AS time_ns, count(*) AS count,
         sum(dur_ns) / nullif(sum(sum(dur_ns)) OVER (), 0) AS share_ratio, 'summed duration' AS text
-    FROM device_event WHERE kind IN ('computation', 'communication')
+    FROM device_event WHERE {KERNELS}
     GROUP BY name ORDER BY time_ns DESC, name LIMIT $top
 """
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from stepscope.analysis.counted import COUNTED_STEPS
 from stepscope.link.intervals import Intervals, union
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import WORK
 
 Array = NDArray[Any]
 Columns = dict[str, Array]
@@ -24,9 +25,6 @@ Recordings = dict[tuple[int, int], Columns]
 
 COMPUTATION, COPY, FILL, COMMUNICATION = range(4)
 """Kinds of device work in the column `work` of `device_work`."""
-
-WORK = "kind IN ('computation', 'communication', 'copy', 'fill')"
-"""SQL: the rows of `device_event` that are work, unlike ranges or waits that the recorder draws there."""
 
 NEVER = np.iinfo(np.int64).min
 """Stands for the unknown time of a launch. Real times are never this small."""

@@ -22,7 +22,6 @@ from stepscope.analysis.recording import (
     COMPUTATION,
     COPY,
     FILL,
-    WORK,
     Columns,
     device_work,
     every_step,
@@ -36,6 +35,7 @@ from stepscope.compare.sides import Part, padded, steps_counted
 from stepscope.formats.vocabulary import AUTOGRAD_CALL
 from stepscope.link.module_names import range_module
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import WORK
 
 IDLE = "(device idle)"
 """The node of a step's time in which all devices of the recording are idle; below it is what the host

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from stepscope.analysis.counted import counted_steps
 from stepscope.analysis.overview import Times, measure_times
 from stepscope.analysis.ranks.straggler import late_in_collectives, recorded_skew
-from stepscope.analysis.recording import WORK, every_step, rank_batches
+from stepscope.analysis.recording import every_step, rank_batches
 from stepscope.analysis.steps.breakdown import PARTS, WAITING
 from stepscope.analysis.steps.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
 from stepscope.base.chosen_numbers import numbers_typed
@@ -19,6 +19,7 @@ from stepscope.findings.phase_means import PhaseMeans
 from stepscope.findings.recorded import Recorded
 from stepscope.findings.recorded import Row as Row  # rules' type for rows of evidence
 from stepscope.query.sound import ranks_text as ranks_text  # how rules name ranks
+from stepscope.schema.device_work import WORK
 
 if TYPE_CHECKING:
     from stepscope.analysis.kernels.measured import MeasuredKernel

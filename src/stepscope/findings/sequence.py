@@ -8,8 +8,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.attribution import HOST_CALLS
-from stepscope.analysis.recording import WORK
 from stepscope.costs import class_of, model_of
+from stepscope.schema.device_work import WORK
 
 if TYPE_CHECKING:
     from stepscope.costs import Model

@@ -78,22 +78,35 @@ def bears_on(affects: str, rests_on: Iterable[str]) -> bool:
     return not damaged.isdisjoint(_OF_ALL) or not damaged.isdisjoint(rests_on)
 
 
-OF_A_FILE = frozenset({"truncated", "repaired", "ended_early"})
-"""Checks of a recording's file; they also apply to a job's own measurements, which have no events. All other checks,
-except those of a folder, look at events."""
+Subject = Literal["events", "file", "rank", "job"]
 
-OF_A_FOLDER = frozenset(
-    {
-        "left_out",
-        "spans_apart",
-        "ranks_guessed",
-        "identical_files",
-        "collectives_alone",
-        "collectives_incomplete",
-        "clocks_contradict",
-    }
-)
-"""Checks of all that was read together."""
-
-OF_NO_RANK = OF_A_FOLDER - {"spans_apart"}
-"""Checks of a folder that a store has once, with its first rank."""
+SUBJECTS: dict[str, Subject] = {
+    "stream_overlap": "events",
+    "duration_overrun": "events",
+    "zero_ts": "events",
+    "negative_dur": "events",
+    "zero_dur": "events",
+    "durations_only": "events",
+    "launch_without_kernel": "events",
+    "first_step_starved": "events",
+    "graph_replay_unattributed": "events",
+    "no_steps": "events",
+    "clock_skew": "events",
+    "unlinked_kernel_fraction": "events",
+    "nameless_kernels": "events",
+    "no_gpu_events": "events",
+    "memory_totals": "events",
+    "truncated": "file",
+    "repaired": "file",
+    "ended_early": "file",
+    "spans_apart": "rank",
+    "left_out": "job",
+    "ranks_guessed": "job",
+    "identical_files": "job",
+    "collectives_alone": "job",
+    "collectives_incomplete": "job",
+    "clocks_contradict": "job",
+}
+"""Every check and what it examines: the events of a recording; its file, which a job's own measurements have too; all
+recordings of a rank; or everything read together, whose checks a store has once, with its first rank. `link.checks`
+implements them and refuses a check that is not listed: answers need the subject, and must not import link for it."""

@@ -24,7 +24,7 @@ from stepscope.base.units import plural, ratio_text
 from stepscope.formats.consecutive import run_starts
 from stepscope.formats.cupti.device_rows import NAMELESS
 from stepscope.formats.damage import CLASSES, is_harmless, line
-from stepscope.formats.evidence import OF_A_FILE, OF_A_FOLDER, Evidence
+from stepscope.formats.evidence import SUBJECTS, Evidence
 from stepscope.formats.tables import ReadReport
 from stepscope.link.columns import numbers
 from stepscope.link.device import COMMUNICATION, COMPUTATION, Device
@@ -109,7 +109,13 @@ def check(name: str, *damages: Evidence, fine: str) -> Callable[[Callable[[Any],
         name: as in `data_check`.
         damages: the kinds of evidence that it may find damaged.
         fine: the text if all is well.
+
+    Raises:
+        ValueError: `formats.evidence.SUBJECTS` does not list the check.
     """
+
+    if name not in SUBJECTS:
+        raise ValueError(f"check {name!r} is not listed in formats.evidence.SUBJECTS")
 
     def declare(find: Callable[[Any], CheckResult]) -> Check:
         CHECKS.append(Check(name, damages, fine, find, inspect.getdoc(find) or ""))
@@ -127,9 +133,8 @@ def check_recording(recording: Recording, *, events: bool = True) -> pa.Table:
             file itself apply to them.
     """
     declared = TABLES["data_check"]
-    rows = [
-        item.row(recording) for item in CHECKS if item.name in OF_A_FILE or (events and item.name not in OF_A_FOLDER)
-    ]
+    subjects = ("events", "file") if events else ("file",)
+    rows = [item.row(recording) for item in CHECKS if SUBJECTS[item.name] in subjects]
     return pa.Table.from_pylist(rows, schema=declared.arrow(declared.linked_names))
 
 

@@ -43,12 +43,6 @@ _LINKS = {
 """Kinds of link, and their columns of a device event."""
 
 
-_MEASURED = (
-    "measured_kernel", "inline_timing", "phase", "stack_sample", "primitive", "host_metric",
-    "memory_block",
-)  # fmt: skip
-"""Contents of recordings that are not of events."""
-
 _BY_CAPTURE = ("operator", "module", "direction")
 """Links that replayed work has through the capture of its graph."""
 
@@ -257,7 +251,7 @@ def _has_events(tables: RankTables) -> bool:
     """Whether a recording is one of events; also if it should be and has none."""
     if tables.host_event.num_rows or tables.device_event.num_rows:
         return True
-    return not any(getattr(tables, name).num_rows for name in _MEASURED)
+    return not any(getattr(tables, name).num_rows for name, table in TABLES.items() if table.measures)
 
 
 def _tracks(thread: pa.Table) -> set[int]:

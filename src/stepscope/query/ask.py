@@ -12,7 +12,7 @@ from stepscope.base.chosen_numbers import wrong_argument
 from stepscope.base.errors import StepScopeError, UsageError
 from stepscope.base.known_names import check_name
 from stepscope.base.plugins import named
-from stepscope.formats.evidence import OF_NO_RANK, bears_on
+from stepscope.formats.evidence import SUBJECTS, bears_on
 from stepscope.query.cached_answers import get_or_compute
 from stepscope.query.declare import MOST, RANK, Parameter, Question
 from stepscope.query.part import EVERYTHING, Part
@@ -21,6 +21,7 @@ from stepscope.query.scope import Recording, Scope
 from stepscope.query.script import with_script
 from stepscope.query.sound import all_damaged, damaged_ranks, ranks_without_their_device, without_ranks
 from stepscope.query.table import Table, sort_key
+from stepscope.schema.device_work import WORK
 from stepscope.store.manifest import damaged_store
 from stepscope.store.open import Store
 
@@ -249,7 +250,7 @@ def failed_checks(
         return found
     return tuple(
         {**check, "explanation": f"{check['explanation']} {whose}"}
-        if check["rank"] in damaged and check["check"] not in OF_NO_RANK
+        if check["rank"] in damaged and SUBJECTS.get(check["check"]) != "job"
         else check
         for check in found
     )
@@ -344,14 +345,13 @@ def check_top(top: int | None) -> None:
 
 def _note(question: Question, scope: Scope) -> str:
     """Explains why there is nothing to show."""
-    work = "kind IN ('computation', 'communication', 'copy', 'fill')"
     if scope.part:
         from stepscope.query.narrow import why_nothing
 
         return why_nothing(scope)
     if scope.steps is not None or scope.ranks != scope.store.ranks:
         reason = "No matching rows in the chosen ranks and steps."
-    elif question.needs == "device" and not scope.value(f"SELECT count(*) FROM device_event WHERE {work}"):
+    elif question.needs == "device" and not scope.value(f"SELECT count(*) FROM device_event WHERE {WORK}"):
         reason = "The recording has no device events."
     else:
         reason = "No matching rows in this recording."

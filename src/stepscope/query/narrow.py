@@ -23,6 +23,7 @@ from stepscope.link.columns import places
 from stepscope.link.device_time import DeviceTime, summed_up
 from stepscope.link.recursion import inside_same_key
 from stepscope.query.part import Part, matching, window_text
+from stepscope.schema.device_work import WORK
 from stepscope.schema.tables import TABLES
 
 if TYPE_CHECKING:
@@ -318,7 +319,7 @@ class _OfRank:
             f"""
             SELECT id, start_ns, dur_ns, coalesce(launch_id, operator_id, -1) AS origin_id,
                 coalesce(launch_id, -1) AS launch_id, coalesce(captured_id, -1) AS captured_id,
-                kind IN ('computation', 'communication', 'copy', 'fill') AS is_work,
+                {WORK} AS is_work,
                 {"true" if name is None else _either("name", "operator_name", name)} AS named,
                 span, coalesce(module_id, -1) AS module_id
             FROM ({scope.complete_rows("device_event", [rank])}) ORDER BY id

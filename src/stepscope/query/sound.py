@@ -9,7 +9,7 @@ from dataclasses import replace
 from stepscope.base.chosen_numbers import numbers_text
 from stepscope.base.errors import UsageError
 from stepscope.base.units import plural
-from stepscope.formats.evidence import EVERYTHING, OF_A_FILE, OF_NO_RANK, Evidence
+from stepscope.formats.evidence import EVERYTHING, SUBJECTS, Evidence
 from stepscope.query.scope import Recording, Scope
 
 STEP_TIMES: tuple[Evidence, ...] = ("host-times", "device-work", "device-times", "launches", "clocks", "steps")
@@ -33,7 +33,8 @@ def damaged_ranks(scope: Scope, rests_on: Iterable[str] = EVERYTHING) -> tuple[i
 
 
 _LOST_DEVICE = """
-    SELECT DISTINCT rank FROM data_check WHERE "check" = 'no_gpu_events' AND severity IN ('warning', 'error') ORDER BY rank
+    SELECT DISTINCT rank FROM data_check
+    WHERE list_contains(string_split(affects, ','), 'devices') AND severity IN ('warning', 'error') ORDER BY rank
 """
 
 
@@ -58,10 +59,10 @@ def _damaged(scope: Scope, rests_on: Iterable[str]) -> tuple[int, ...]:
     spoilt = {
         row["rank"]
         for row in checks
-        if row["check"] not in OF_NO_RANK
+        if SUBJECTS.get(row["check"]) != "job"
         for kinds in [{kind.strip() for kind in row["affects"].split(",")}]
         if "device-work" in kinds & known
-        or ("file" in kinds and row["check"] in OF_A_FILE)
+        or ("file" in kinds and SUBJECTS.get(row["check"]) == "file")
         or (row["severity"] == "error" and not (kinds & known).isdisjoint(STEP_TIMES))
     }
     return tuple(rank for rank in scope.ranks if rank in spoilt)

@@ -26,7 +26,7 @@ from stepscope.base.units import (
     ratio_text,
     time_text,
 )
-from stepscope.formats.evidence import OF_NO_RANK
+from stepscope.formats.evidence import SUBJECTS
 from stepscope.query.declare import JOB, Column
 from stepscope.query.kernel_names import cut_apart, short_names
 
@@ -165,7 +165,7 @@ def _where(alike: Sequence[Mapping[str, Any]], *, several: bool) -> str:
     """Where a check found what its first row says, and where it found the same with other figures."""
     stated = [row["rank"] for row in alike if row["explanation"] == alike[0]["explanation"]]
     others = [row["rank"] for row in alike if row["explanation"] != alike[0]["explanation"]]
-    of_ranks = several and alike[0]["check"] not in OF_NO_RANK
+    of_ranks = several and SUBJECTS.get(alike[0]["check"]) != "job"
     parts = [f"rank {numbers_text(sorted(set(stated)))}"] if of_ranks else []
     if len({*stated, *others}) == len({*stated}) + len(others):
         parts += [f"other figures on rank {numbers_text(sorted(others))}"] if others else []

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.analysis.recording import WORK, Array, Columns, groups
+from stepscope.analysis.recording import Array, Columns, groups
 from stepscope.analysis.tree import listed
 from stepscope.formats.consecutive import run_starts
 from stepscope.link.intervals import covered, union
 from stepscope.query.declare import Column, Parameter, by_form, question
 from stepscope.query.rows import ArrowTable, noted
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import WORK
 
 _RANGES = """
     SELECT every.rank, every.span, every.thread, least(every.depth, 7) AS depth,

@@ -8,11 +8,12 @@ import numpy as np
 
 from stepscope.analysis.call_tree import CallTree, call_tree, from_below, heaviest
 from stepscope.analysis.host_time import Thread, waiting_text, waiting_threads
-from stepscope.analysis.recording import WORK, Array, rank_batches
+from stepscope.analysis.recording import Array, rank_batches
 from stepscope.analysis.tree import listed
 from stepscope.query.declare import Column, Parameter, by_form, question
 from stepscope.query.rows import ArrowTable, noted
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import WORK
 
 _CALLED = "CASE WHEN role = 'step' THEN '(step)' ELSE name END AS called"
 """Steps have numbered names, and are merged into one node."""

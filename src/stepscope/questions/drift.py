@@ -11,6 +11,7 @@ from stepscope.base.units import plural
 from stepscope.query.declare import RANK, Column, Parameter, question
 from stepscope.query.rows import ArrowTable, Row, answer_dicts, noted
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import KERNELS
 
 if TYPE_CHECKING:
     from stepscope.analysis.trend import Trend
@@ -32,10 +33,10 @@ _COLUMNS = (
     Column("steps", "int", "steps that the trend is drawn through", "count", shown=False),
 )
 _EVENTS = {
-    "kernel": """
+    "kernel": f"""
         SELECT rank, step, name, start_ns, dur_ns, kind = 'computation' AS computes,
             hash(grid_x, grid_y, grid_z, block_x, block_y, block_z) AS alike
-        FROM device_event WHERE kind IN ('computation', 'communication')
+        FROM device_event WHERE {KERNELS}
     """,
     "operator": """
         SELECT rank, step, name, start_ns, dur_ns, false AS computes, hash(input_id) AS alike

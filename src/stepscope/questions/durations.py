@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from stepscope.analysis.counted import COUNTED_STEPS
-from stepscope.analysis.recording import WORK
 from stepscope.query.declare import Column, Parameter, by_form, question
 from stepscope.query.rows import ArrowTable
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import WORK
 
 _BINS = 20
 """The most bins; with few events the rule of Rice makes fewer."""

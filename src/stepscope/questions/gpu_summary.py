@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from stepscope.analysis.recording import WORK
 from stepscope.formats.evidence import DEVICE_WORK
 from stepscope.query.declare import Column, by_form, question
 from stepscope.query.durations import STATISTICS, statistics
 from stepscope.query.rows import ArrowTable
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import WORK
 
 _KEYS = {"name": "operation, name", "operation": "operation"}
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from stepscope.analysis.kernels.traits import BLOCK, GRID
-from stepscope.analysis.recording import WORK
 from stepscope.formats.evidence import DEVICE_WORK
 from stepscope.query.declare import Column, question
 from stepscope.query.rows import ArrowTable
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import WORK
 
 
 @question(

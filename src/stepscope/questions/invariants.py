@@ -13,6 +13,7 @@ from stepscope.query.rows import ArrowTable, answer_rows
 from stepscope.query.scope import Scope
 from stepscope.questions import affected, find
 from stepscope.schema.declare import Role, SchemaColumn
+from stepscope.schema.device_work import WORK
 from stepscope.schema.tables import TABLES
 
 _PARENT = """
@@ -32,8 +33,6 @@ def _named_by(column: SchemaColumn) -> str:
         for target in column.targets
     )
 
-
-_WORK = "('computation', 'communication', 'copy', 'fill')"
 
 INVARIANTS: tuple[tuple[str, str, str], ...] = (
     (
@@ -160,7 +159,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         f"""
         SELECT count(*) FROM attribution LEFT JOIN (
             SELECT rank, span, sum(dur_ns) AS work_ns FROM device_event
-            WHERE kind IN {_WORK} GROUP BY ALL
+            WHERE {WORK} GROUP BY ALL
         ) AS work USING (rank, span)
         WHERE attributed_ns > device_ns OR attributed_ns < 0
             OR device_ns <> coalesce(work.work_ns, 0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from stepscope.analysis.attribution import HOST_CALLS, LABELLED_WORK
-from stepscope.analysis.kernels.traits import BLOCK, ELIGIBLE, GRID, KERNELS, TRAITS
+from stepscope.analysis.kernels.traits import BLOCK, ELIGIBLE, GRID, TRAITS
 from stepscope.base.units import count_text, time_text
 from stepscope.formats.evidence import DEVICE_WORK, LAUNCHED_WORK
 from stepscope.query.declare import Column, Parameter, by_form, question
 from stepscope.query.durations import STATISTICS, statistics
 from stepscope.query.rows import ArrowTable, noted
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import KERNELS
 
 _CAPTURED_REGIONS = """
     WITH RECURSIVE inside AS (

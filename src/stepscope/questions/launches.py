@@ -5,6 +5,7 @@ from __future__ import annotations
 from stepscope.query.declare import DEVICE, RANK, SPAN, STEP, Column, Parameter, by_form, question
 from stepscope.query.rows import ArrowTable, answer_dicts, noted
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import KERNELS
 
 _OF_LAUNCHES = (
     RANK,
@@ -72,7 +73,7 @@ _QUERY = """
             launch.start_ns AS call_start_ns, launch.dur_ns AS call_ns
         FROM {work} AS work
         LEFT JOIN {host} AS launch ON work.rank = launch.rank AND work.launch_id = launch.id
-        WHERE work.kind IN ('computation', 'communication')
+        WHERE work.{kernels}
     ),
     launched AS (
         SELECT rank, any_value(call) AS call, arg_min(name, (start_ns, end_ns, name)) AS name,
@@ -191,6 +192,7 @@ def launches(scope: Scope, by: str = "kernel", limit: int = 1_024) -> ArrowTable
     kept = "SEMI JOIN device_event USING (rank, id)" if scope.part else ""
     return scope.sql(
         _QUERY.format(
+            kernels=KERNELS,
             key=key,
             columns=columns,
             work=f"(FROM {scope.every('device_event')} {kept})" if kept else "device_event",

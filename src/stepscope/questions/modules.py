@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from stepscope.analysis.attribution import NO_MODULE
-from stepscope.analysis.recording import WORK, Array
+from stepscope.analysis.recording import Array
 from stepscope.analysis.tree import parents_first
 from stepscope.query.declare import Column, Parameter, question
 from stepscope.query.rows import ArrowTable
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import WORK
 
 _IN_FORWARD = "direction IS NULL OR direction NOT IN ('backward', 'optimizer')"
 """Without gradients no direction is known: all work of a module is then forward."""

@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.kernels.traits import KERNELS
 from stepscope.formats.vocabulary import is_program_frame
 from stepscope.query.declare import Column, question
 from stepscope.query.rows import ArrowTable
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import KERNELS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stepscope.base.chosen_numbers import numbers_text
 from stepscope.base.path_names import file_of
 from stepscope.base.units import bytes_text, count_text, plural, time_text
-from stepscope.formats.evidence import EVERYTHING, OF_NO_RANK
+from stepscope.formats.evidence import EVERYTHING, SUBJECTS
 from stepscope.formats.vocabulary import unknown_model
 from stepscope.query.declare import Column, question
 from stepscope.query.rows import ArrowTable, Row, answer_dicts
@@ -401,7 +401,7 @@ def _check(check: Row, scope: Scope) -> Row:
         text += f" Found in {check['recordings']} recordings; the figures are of the worst."
     return {
         "item": check["check"],
-        "rank": None if check["check"] in OF_NO_RANK or len(scope.ranks) == 1 else check["rank"],
+        "rank": None if SUBJECTS.get(check["check"]) == "job" or len(scope.ranks) == 1 else check["rank"],
         "count": check["count"],
         "text": text,
     }

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.recording import WORK, every_step
+from stepscope.analysis.recording import every_step
+from stepscope.schema.device_work import WORK
 from stepscope.timeline.derived import MODULE_RUNS
 
 if TYPE_CHECKING:

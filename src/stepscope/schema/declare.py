@@ -124,11 +124,16 @@ class SchemaColumn(NamedTuple):
 
 @dataclass(frozen=True)
 class SchemaTable:
-    """A table: what one row is, and all its columns, in order."""
+    """A table: what one row is, and all its columns, in order.
+
+    `measures` names what a recording without events measured if the table has rows; None for events and for what
+    describes other rows.
+    """
 
     name: str
     meaning: str
     declared: tuple[SchemaColumn, ...]
+    measures: str | None
 
     @cached_property
     def columns(self) -> tuple[SchemaColumn, ...]:
@@ -215,9 +220,9 @@ class SchemaTable:
         return f"CREATE TABLE {self.name} ({columns});"
 
 
-def table(name: str, meaning: str, *columns: SchemaColumn, by: By = By.READER) -> SchemaTable:
+def table(name: str, meaning: str, *columns: SchemaColumn, measures: str | None, by: By = By.READER) -> SchemaTable:
     """A table whose columns are filled by `by` unless they say otherwise."""
-    return SchemaTable(name, meaning, tuple(c if c.by else c._replace(by=by) for c in columns))
+    return SchemaTable(name, meaning, tuple(c if c.by else c._replace(by=by) for c in columns), measures)
 
 
 def rank_column(meaning: str) -> SchemaColumn:

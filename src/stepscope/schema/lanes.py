@@ -29,7 +29,7 @@ LANE_TABLES = (
         *_BLOCK,
         Column("role", Role.WORD, "its role", nullable=True),
         Column("max_event_id", Role.EVENT, "number of the longest of them", of="host_event"),
-        by=By.STORE,
+        measures=None, by=By.STORE,
     ),
     table(
         "device_block", "One row is what the timeline draws on the lane of a stream when it shows a long time: a device event, or several that are too short to be seen alone. Only recordings of a million device events have rows.",
@@ -39,7 +39,7 @@ LANE_TABLES = (
         Column("stream", Role.NUMBER, "their stream"),
         *_BLOCK,
         Column("max_event_id", Role.EVENT, "number of the longest of them", of="device_event"),
-        by=By.STORE,
+        measures=None, by=By.STORE,
     ),
     table(
         "event_lane", "One row is an event that overlaps others of its depth on its thread, or of its stream, so that the timeline draws it on a further lane. Only recordings with rows in host_block or device_block have rows.",
@@ -47,6 +47,6 @@ LANE_TABLES = (
         _span("recording of the event"),
         Column("event_id", Role.EVENT, "the event", of="host_event", or_of="device_event"),
         Column("lane", Role.KEY, "which further lane, from 1", type=SMALLINT),
-        by=By.STORE,
+        measures=None, by=By.STORE,
     ),
 )

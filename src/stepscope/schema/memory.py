@@ -33,6 +33,7 @@ MEMORY_TABLES = (
         Column("stack_id", ROW, "its own call stack (see table call_stack), in a memory snapshot", nullable=True, of="call_stack"),
         Column("annotation", WORD, "what the program had told the allocator by then (_set_memory_metadata), or what was compiled", nullable=True),
         Column("operator_id", EVENT, "innermost operator of the thread at that time", nullable=True, of="host_event", by=LINK),
+        measures=None,
     ),
     table(
         "allocator_event", "One row is something that an allocator did besides allocations: it took memory from the device or gave it back (in a memory snapshot), or had too little (in a trace too).",
@@ -50,6 +51,7 @@ MEMORY_TABLES = (
         Column("total_reserved_bytes", BYTES, "bytes held by the allocator after it", nullable=True),
         Column("stream", NUMBER, "stream that it is for", nullable=True),
         Column("stack_id", ROW, "its call stack", nullable=True, of="call_stack"),
+        measures=None,
     ),
     table(
         "memory_block", "One row is a block of a segment that a device's allocator held when a memory snapshot was taken.",
@@ -70,6 +72,7 @@ MEMORY_TABLES = (
         Column("role", WORD, "as in memory_event, of its allocation", nullable=True),
         Column("operator_name", WORD, "operator that the call stack of its allocation names", nullable=True),
         Column("stack_id", ROW, "call stack of its allocation", nullable=True, of="call_stack"),
+        measures="memory",
     ),
 )
 # fmt: on

@@ -69,7 +69,7 @@ DECLARED = (
         Column("unknown_categories", TEXT, "JSON object: number of events by category that this version does not know", nullable=True),
         Column("unknown_fields", TEXT, "JSON object: number of events by argument that this version does not know", nullable=True),
         Column("metadata", TEXT, "JSON object: the file's own description of itself, without its events, secrets and environment, except NCCL_*, PYTORCH_*, TORCH_*, CUDA_VISIBLE_DEVICES, CUDA_LAUNCH_BLOCKING, CUDA_DEVICE_MAX_CONNECTIONS, OMP_NUM_THREADS and the launchers' variables for ranks", nullable=True),
-        by=STORE,
+        measures=None, by=STORE,
     ),
     table(
         "rank", "One row is a process of the job.",
@@ -87,7 +87,7 @@ DECLARED = (
         Column("clock_matches", COUNT, "collectives used to align its clock; half of them are held back to measure how far the alignment may be off", nullable=True),
         Column("resolution_ns", DURATION, "smallest step of the recorded times (ns): 1000 for files in whole microseconds"),
         Column("rank_rule", TEXT, "how the rank was found: flag, distributedInfo, nccl, recorder, MPI (its calls were traced), launcher (its variables in the recorded environment), file name, order or single"),
-        by=STORE,
+        measures=None, by=STORE,
     ),
     table(
         "device", "One row is an accelerator that a rank could see.",
@@ -105,6 +105,7 @@ DECLARED = (
         Column("registers_per_sm", COUNT, "registers per multiprocessor", type=INTEGER, nullable=True),
         Column("shared_memory_per_sm_bytes", BYTES, "shared memory per multiprocessor (bytes)", nullable=True),
         Column("warp_size", COUNT, "threads per warp (wavefront on AMD)", type=INTEGER, nullable=True),
+        measures=None,
     ),
     table(
         "thread", "One row is a host thread, or a track that the recording lays out like one.",
@@ -116,6 +117,7 @@ DECLARED = (
         Column("process_name", TEXT, "name of the process, where the file says so", nullable=True),
         Column("thread_name", TEXT, "name of the thread, where the file says so", nullable=True),
         Column("kind", TEXT, "thread, or track for rows that are not a thread (Spans, Traces, overhead)"),
+        measures=None,
     ),
     table(
         "stream", "One row is a stream of a device that has work in the recording.",
@@ -123,6 +125,7 @@ DECLARED = (
         Column("device", KEY, "device it runs on"),
         Column("stream", KEY, "stream id; -1 when the recording names none", type=BIGINT),
         Column("name", TEXT, "name of the stream, where the file says so", nullable=True),
+        measures=None,
     ),
     table(
         "step", "One row is a training step on a rank.",
@@ -139,7 +142,7 @@ DECLARED = (
         Column("is_warmup", FLAG, "a first complete step that takes longer than all others and more than 1.5 times their median (of at least 3 steps): libraries and the recorder warm up in it, and means leave it out"),
         Column("rule", TEXT, "how steps were found: ProfilerStep (ranges mark them); optimizer (from the end of one of its calls to the end of the next, the first from the first operator, range or launch of the recording); recurring range, recurring graph launch or recurring operators (from one repeat to the next of something that recurs at least 3 times with the same content); or whole recording"),
         Column("similarity", VALUE, "for a step of a recurring rule: how much of its content it shares with the typical repeat, 0 to 1; NULL for the other rules", nullable=True),
-        by=LINK,
+        measures=None, by=LINK,
     ),
     table(
         "host_event", "One row is something that took time on a host thread: an operator, a runtime call, a named range, a Python frame.",
@@ -177,6 +180,7 @@ DECLARED = (
         Column("module_hierarchy", WORD, "Kineto's `Module Hierarchy`", nullable=True, by=READER_FOR_LINK, argument="Module Hierarchy"),
         Column("launched_kernel", WORD, "name of the kernel that the call launches, where the recorder writes it", nullable=True, by=READER_FOR_LINK, argument="kernel"),
         Column("collective_id", ROW, "arguments of the collective", nullable=True, of="collective_args", by=READER_FOR_LINK),
+        measures=None,
     ),
     table(
         "device_event", "One row is something on a stream of a device: a kernel, a copy, a fill, or a range or wait that the recorder draws there.",
@@ -229,6 +233,7 @@ DECLARED = (
         Column("graph_node_id", NUMBER, "node of that graph", nullable=True, argument="graph node id"),
         Column("other_args", WORD, "JSON object: arguments without a column of their own, under their raw names, each spelling by itself; without environments, and without texts under names of credentials (`api_key`, `token`, `password`, names ending in `_key`)", nullable=True),
         Column("collective_id", ROW, "arguments of the collective", nullable=True, of="collective_args", by=READER_FOR_LINK),
+        measures=None,
     ),
     table(
         "capture", "One row is the capture of a CUDA graph: what was launched in it did not run, but is replayed with the graph.",
@@ -243,7 +248,7 @@ DECLARED = (
         Column("replays", COUNT, "graph launches of the recording whose work agrees with it, in number, order and names, and with no other capture"),
         Column("device_ns", DURATION, "summed duration of their work (ns)"),
         Column("confidence", TEXT, "what agreed: nodes (the recorder noted which call created each node of the graph); order, count and names (of all kernels); order, count and some names; or order and count, if the capture names no kernel; NULL where no replay agrees", nullable=True),
-        by=LINK,
+        measures=None, by=LINK,
     ),
     table(
         "captured_event", "One row is a call that put work into a CUDA graph, or an operator or range around such calls, while the graph was captured. Those of captures that are replayed are kept.",
@@ -261,7 +266,7 @@ DECLARED = (
         Column("input_id", ROW, "inputs of the call (see table operator_input)", nullable=True, of="operator_input"),
         Column("kernel_source_id", ROW, "generated code that it runs (see table kernel_source)", nullable=True, of="kernel_source"),
         Column("stack_id", ROW, "call stack (see table call_stack)", nullable=True, of="call_stack"),
-        by=LINK,
+        measures=None, by=LINK,
     ),
     table(
         "operator_input", "One row is a distinct set of inputs that operators were called with.",
@@ -272,6 +277,7 @@ DECLARED = (
         Column("types", TEXT, "JSON list: type of each input", nullable=True, argument="Input type"),
         Column("strides", TEXT, "JSON list: strides of each input", nullable=True, argument="Input Strides"),
         Column("values", TEXT, "JSON list: value of each scalar input, as text", nullable=True, argument="Concrete Inputs"),
+        measures=None,
     ),
     table(
         "call_stack", "One row is a distinct call stack: of operators and runtime calls in Python, or of a sample.",
@@ -279,6 +285,7 @@ DECLARED = (
         _span(),
         Column("stack_id", ROW, "number of the stack within rank and span"),
         Column("frames", TEXT, "frames, innermost first, separated by semicolons, each `library!file(line): function` without unknown parts; of recorded Python frames at most 32, of the program's own code or, if there is none, of any file", argument="Call stack"),
+        measures=None,
     ),
     table(
         "kernel_source", "One row is generated code that operators ran, with the options it was launched with.",
@@ -288,6 +295,7 @@ DECLARED = (
         Column("file", TEXT, "file of the generated code on the node that ran it", nullable=True, argument="kernel_file"),
         Column("backend", TEXT, "compiler of the code: triton, ...", nullable=True, argument="kernel_backend"),
         Column("options", TEXT, "block sizes, warps and stages that it was launched with", nullable=True, argument="kernel_kwargs"),
+        measures=None,
     ),
     table(
         "kernel_origin", "One row is a kernel that Inductor generated, and where in the program it comes from, according to files that Inductor wrote beside the recording.",
@@ -297,7 +305,7 @@ DECLARED = (
         Column("graph", TEXT, "key of the compiled graph, as in the names of its calls; NULL where the file does not say", nullable=True),
         Column("lines", TEXT, "JSON list: lines of the program, each as file:line in function: code"),
         Column("modules", TEXT, "JSON list: paths of the modules whose parameters it uses; NULL where the file does not say", nullable=True),
-        by=STORE,
+        measures=None, by=STORE,
     ),
     table(
         "collective_args", "One row is a distinct set of collective arguments, as host or device rows state them.",
@@ -305,6 +313,7 @@ DECLARED = (
         Column("message_bytes", BYTES, "what this rank sends or receives, as the library states it (bytes)", nullable=True),
         *_PEERS,
         by=READER_FOR_LINK,
+        measures=None,
     ),
     table(
         "graph_node", "One row is the creation of a node of a CUDA graph.",
@@ -313,6 +322,7 @@ DECLARED = (
         Column("thread", ROW, "thread that created it", of="thread"),
         Column("start_ns", MOMENT, "when it was created (ns)"),
         by=READER_FOR_LINK,
+        measures=None,
     ),
     table(
         "collective", "One row is a collective, or a point-to-point transfer, on a rank: a communication kernel, or, for a library that communicates on the host (gloo), the host range that did it.",
@@ -335,7 +345,7 @@ DECLARED = (
         Column("last_rank", NUMBER, "the matched rank that arrived last; NULL where the clocks do not show it, or where ranks do not all wait for one another (broadcast, reduce, gather, scatter)", type=INTEGER, nullable=True),
         Column("wait_ns", DURATION, "time from its start until the last rank arrived, within its duration (ns); NULL until matched over ranks", nullable=True),
         Column("transfer_ns", DURATION, "rest of its duration (ns); NULL until matched over ranks", nullable=True),
-        by=LINK,
+        measures=None, by=LINK,
     ),
     table(
         "module", "One row is a node of the model.",
@@ -350,7 +360,7 @@ DECLARED = (
         Column("compiled", FLAG, "it is a piece of code that torch.compile generated from modules, not a layer"),
         Column("calls", COUNT, "forward calls in the recording; NULL for a module that only a capture of CUDA graphs in another file names", nullable=True),
         Column("rule", TEXT, "where it comes from: python, hierarchy or annotation"),
-        by=LINK,
+        measures=None, by=LINK,
     ),
     *MEMORY_TABLES,
     table(
@@ -363,6 +373,7 @@ DECLARED = (
         Column("time_ns", MOMENT, "when (ns)"),
         Column("pid", WORD, "process id as the file spells it"),
         Column("tid", WORD, "thread or stream id as the file spells it"),
+        measures=None,
     ),
     table(
         "instant", "One row is something that happened at a moment and took no time.",
@@ -374,6 +385,7 @@ DECLARED = (
         Column("pid", TEXT, "process id as the file spells it"),
         Column("tid", TEXT, "thread id as the file spells it"),
         Column("args", TEXT, "JSON object: its arguments", nullable=True),
+        measures=None,
     ),
     table(
         "counter", "One row is a value at a time.",
@@ -386,6 +398,7 @@ DECLARED = (
         Column("pid", WORD, "process id as the file spells it; for a device's counters the index of the device, for a network card's its name and port", nullable=True),
         Column("time_ns", MOMENT, "when (ns)"),
         Column("value", VALUE, "value; NULL where the file gives no number", nullable=True),
+        measures="counters over time",
     ),
     table(
         "stack_sample", "One row is a call stack that was sampled while a thread ran, with how often it was, or what a profile states about a function.",
@@ -400,6 +413,7 @@ DECLARED = (
         Column("instructions", COUNT, "instructions retired in it; NULL where they were not counted", nullable=True),
         Column("cycles", COUNT, "clock cycles of the core in it; NULL where they were not counted", nullable=True),
         Column("phase", TEXT, "part of the training step that was open, as in the table phase; NULL where the job does not time its own", nullable=True),
+        measures="the functions that were sampled",
     ),
     table(
         "primitive", "One row is a primitive of oneDNN in one shape, type and implementation, and the total of all its executions.",
@@ -420,6 +434,7 @@ DECLARED = (
         Column("max_ns", DURATION, "longest execution (ns)", nullable=True),
         Column("creations", COUNT, "how often it was created, where the log says so"),
         Column("created_ns", DURATION, "time of all creations (ns)"),
+        measures="the primitives of oneDNN",
     ),
     table(
         "host_metric", "One row is a metric of the host's side that a report or the recorder states, for the complete run or for one function, thread or module, under its own name.",
@@ -438,6 +453,7 @@ DECLARED = (
         Column("share_of", TEXT, "what it is a part of", nullable=True),
         Column("advice", TEXT, "the tool's own advice on it; NULL where there is none", nullable=True),
         Column("confirmed", FLAG, "a real report of this kind was tried; false where its layout is known only from documentation"),
+        measures="what was measured of the host",
     ),
     table(
         "attribution", "One row is how much of the device time a kind of link reaches.",
@@ -447,7 +463,7 @@ DECLARED = (
         Column("device_ns", DURATION, "summed duration of kernels, copies and fills (ns)"),
         Column("attributed_ns", DURATION, "the part of it that has the link (ns)"),
         Column("captured_ns", DURATION, "the part of that which has it through the capture of a CUDA graph (ns)"),
-        by=LINK,
+        measures=None, by=LINK,
     ),
     table(
         "data_check", "One row is the result of a data-quality check on a rank's recording.",
@@ -458,7 +474,7 @@ DECLARED = (
         Column("count", COUNT, "how many rows it found"),
         Column("affects", TEXT, "kinds of evidence that it found damaged, separated by commas; empty when none"),
         Column("explanation", TEXT, "what was found and what it means"),
-        by=LINK,
+        measures=None, by=LINK,
     ),
     table(
         "measured_kernel", "One row is a launch of a kernel whose hardware counters were measured.",
@@ -477,6 +493,7 @@ DECLARED = (
         Column("grid", TEXT, "the grid as x,y,z; NULL where only its blocks are known", nullable=True),
         Column("threads", COUNT, "threads of a block, all together", nullable=True),
         Column("block", TEXT, "the block as x,y,z; NULL where only its threads are known", nullable=True),
+        measures="counters of kernels",
     ),
     table(
         "kernel_metric", "One row is a hardware metric of a kernel.",
@@ -493,6 +510,7 @@ DECLARED = (
         Column("max", VALUE, "largest value of several launches", nullable=True),
         Column("unit", WORD, "unit, where the tool names one", nullable=True),
         Column("tool", WORD, "library or tool that measured it"),
+        measures=None,
     ),
     table(
         "inline_timing", "One row is one measurement of one labelled event of a training iteration, or of a complete iteration, or the average of all measurements of an event.",
@@ -515,6 +533,7 @@ DECLARED = (
         Column("measurements", COUNT, "for an average: of how many; NULL where the file does not say", nullable=True),
         Column("std_ns", DURATION, "for an average: the standard deviation of all these measurements (ns)", type=DOUBLE, nullable=True),
         Column("clock", TEXT, "clock that measured: host, or the kind of the device", nullable=True),
+        measures="the events that the job measured inline",
     ),
     table(
         "phase", "One row is a phase of the training step, over all counted steps of a rank; phase step is all of it.",
@@ -544,6 +563,7 @@ DECLARED = (
         Column("timing_ns", DURATION, "for phase step: what timing a step costs the job (ns), twice the median of what the recorder timed of itself; NULL in a recording of few steps", nullable=True),
         Column("disturbed_steps", COUNT, "for phase step: steps in no mean because a profiler ran in them or wrote its file, or the recording looked for what to measure", nullable=True),
         Column("unobserved_steps", COUNT, "for phase step: steps in no mean because another model was trained in them, before the recorder had found it", nullable=True),
+        measures="the phases of the step",
     ),
     table(
         "phase_step", "One row is a phase of one training step of a rank; phase step is all of it, and the others add up to it. The recorder keeps some of the steps that it timed, from the entire run.",
@@ -557,6 +577,7 @@ DECLARED = (
         Column("memory_bytes", BYTES, "for phase step: memory in use after it (bytes); NULL where it was not read at this step", nullable=True),
         Column("peak_bytes", BYTES, "for phase step: most memory in use until then (bytes); NULL where it was not read at this step", nullable=True),
         Column("reserved_bytes", BYTES, "for phase step: what a device's allocator held after it (bytes), in use or not; NULL likewise", nullable=True),
+        measures=None,
     ),
     table(
         "step_value", "One row is a number that a job gave for one of its iterations: samples of its batch, tokens, or what its script or HugeCTR's record_data names.",
@@ -566,6 +587,7 @@ DECLARED = (
         Column("iteration", NUMBER, "number of the iteration in inline measurements (see table inline_timing); NULL in the others, and where the file has no numbers", nullable=True),
         Column("name", TEXT, "samples, tokens, or another name that the script chose"),
         Column("value", VALUE, "the number; several of one name in an iteration are added up"),
+        measures=None,
     ),
     *LANE_TABLES,
 )

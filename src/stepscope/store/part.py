@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from stepscope.base.chosen_numbers import check_known
 from stepscope.base.errors import StoreError
-from stepscope.formats.evidence import OF_NO_RANK
+from stepscope.formats.evidence import SUBJECTS
 from stepscope.schema.declare import Role, SchemaTable
 from stepscope.schema.tables import TABLES
 from stepscope.store.chosen import check_steps
@@ -166,4 +166,4 @@ def _read(origin: Path, declared: SchemaTable, files: dict[str, list[StoredFile]
 
 def _checks_of_the_folder(store: Store) -> list[dict[str, object]]:
     rows = store.sql("SELECT * EXCLUDE (rank, span) FROM data_check WHERE rank = ?", [store.ranks[0]])
-    return [row for row in rows.to_pylist() if row["check"] in OF_NO_RANK]
+    return [row for row in rows.to_pylist() if SUBJECTS.get(row["check"]) == "job"]

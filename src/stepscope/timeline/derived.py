@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from stepscope.analysis.recording import WORK
 from stepscope.link.intervals import subtract, union
+from stepscope.schema.device_work import WORK
 from stepscope.timeline.lanes import Columns, Lanes, laid_out
 from stepscope.timeline.sides import KINDS, Words
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from stepscope.schema.device_work import WORK
+
 if TYPE_CHECKING:
     from stepscope.query.scope import Scope
 
@@ -49,16 +51,15 @@ _OVERLAPS = """
     SELECT rank, device, count(*) AS events FROM device_event
     WHERE kind = 'communication' GROUP BY rank, device ORDER BY rank, device
 """
-_MODULES = """
+_MODULES = f"""
     SELECT rank, device, stream, count(*) AS events FROM device_event
-    WHERE module_id IS NOT NULL AND kind IN ('computation', 'communication', 'copy', 'fill')
+    WHERE module_id IS NOT NULL AND {WORK}
     GROUP BY ALL ORDER BY ALL
 """
-_STREAMS = """
+_STREAMS = f"""
     SELECT work.*, stream.name, device.name AS model FROM (
-        SELECT rank, device, stream, kind IN ('computation', 'communication', 'copy', 'fill') AS works,
-            sum(events)::BIGINT AS events
-        FROM ({rows}) GROUP BY ALL
+        SELECT rank, device, stream, {WORK} AS works, sum(events)::BIGINT AS events
+        FROM ({{rows}}) GROUP BY ALL
     ) AS work
     LEFT JOIN device ON (device.rank, device.device) = (work.rank, work.device)
     LEFT JOIN stream ON (stream.rank, stream.device, stream.stream) = (work.rank, work.device, work.stream)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analysis.ranks.stalls import until_woken
-from stepscope.analysis.recording import NEVER, WORK, Array, Columns, groups, union_of
+from stepscope.analysis.recording import NEVER, Array, Columns, groups, union_of
 from stepscope.analysis.steps.gaps import COMMUNICATES, WAITS_FOR_DEVICE
 from stepscope.link import columns
 from stepscope.link.intervals import Intervals
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import WORK
 
 LAUNCH, GRAPH, COPY, RECORD, STREAM_WAIT, WAIT_EVENT, WAIT_STREAM, WAIT_DEVICE = range(8)
 """What a call does: launches a kernel, fill or graph; copies; records an event; makes a stream wait; waits itself."""

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.costs import PRODUCTS, fused_words, kernel_class, library, our_model_of, tensor_core_use
 from stepscope.formats.communication import communicating
+from stepscope.schema.device_work import KERNELS
 
 if TYPE_CHECKING:
     from stepscope.query.scope import Scope
 
-KERNELS = "kind IN ('computation', 'communication')"
 GRID, BLOCK = (
     f"{name}_x || coalesce(',' || {name}_y, '') || coalesce(',' || {name}_z, '') AS {name}"
     for name in ("grid", "block")

@@ -22,7 +22,7 @@ import numpy as np
 
 from stepscope.analysis.attribution import LABELLED_WORK, NO_OPERATOR
 from stepscope.analysis.operators.calls import Codes, coded, distinct_calls, distinct_rows, numbered, operators
-from stepscope.analysis.recording import WORK, Array
+from stepscope.analysis.recording import Array
 from stepscope.costs import (
     FAMILIES,
     PRODUCTS,
@@ -43,6 +43,7 @@ from stepscope.costs.dtype import collective_dtype
 from stepscope.link.columns import places
 from stepscope.query.rounding import shared_out
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import WORK
 
 NO_STEP = -(1 << 62)
 DIRECTIONS = ("", "forward", "backward", "optimizer")

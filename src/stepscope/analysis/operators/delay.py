@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stepscope.analysis.operators.calls import coded, distinct_rows
-from stepscope.analysis.recording import WORK, Array
+from stepscope.analysis.recording import Array
 from stepscope.link.columns import places
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import WORK
 
 _HOST = """
     SELECT id, coalesce(parent_id, -1) AS parent_id, start_ns, depth, {condition} AS is_operator,

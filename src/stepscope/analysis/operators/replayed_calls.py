@@ -28,6 +28,7 @@ from stepscope.link.columns import places
 from stepscope.query.kernel_names import short_names
 from stepscope.query.part import matching
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import KERNELS
 
 _ATEN_NAME = re.compile(r"aten::(?P<internal>_)?[a-z0-9_]{1,100}")
 """torch's own operators, and whether they are internal, which programs do not call."""
@@ -115,7 +116,7 @@ def _names(scope: Scope, kind: str, pattern: str) -> list[str]:
     table, condition = (
         (f"({HOST_CALLS.format(host='host_event')})", "kind = 'operator'")
         if kind == "operator"
-        else ("device_event", "kind IN ('computation', 'communication')")
+        else ("device_event", KERNELS)
     )
     query = f"SELECT DISTINCT name FROM {table} WHERE {condition}"
     names: list[str] = scope.sql(f"{query} AND {matching('name', pattern)}").column("name").to_pylist()
@@ -140,9 +141,9 @@ _TIMES = """
     UNION ALL SELECT id, 0, NULL, true FROM captured_event WHERE rank = $rank AND kind = 'operator'
     ORDER BY id
 """
-_KERNELS = """
+_KERNELS = f"""
     SELECT operator_id, name, dur_ns, launch_id FROM device_event
-    WHERE rank = $rank AND kind IN ('computation', 'communication') AND operator_id IS NOT NULL
+    WHERE rank = $rank AND {KERNELS} AND operator_id IS NOT NULL
 """
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from stepscope.analysis.recording import (
     LAUNCH_NS,
     NEVER,
-    WORK,
     Array,
     Columns,
     Recordings,
@@ -22,6 +21,7 @@ from stepscope.analysis.recording import (
 from stepscope.formats.communication import ON_HOST
 from stepscope.link.intervals import Intervals, split
 from stepscope.query.scope import Scope
+from stepscope.schema.device_work import WORK
 
 CAUSES = ("host wait", "kernel wait", "other", "unlinked", "no work follows")
 HOST_WAIT, KERNEL_WAIT, OTHER, UNLINKED, NO_WORK_FOLLOWS = range(5)
