@@ -20,7 +20,7 @@ help:
 	@echo "make demo     record a small training run here and show where its time went"
 	@echo "make test     run the tests           (TEST_FLAGS='-n auto' by default)"
 	@echo "make test-fast  run half of them in about a minute: reading, linking, storing, answering"
-	@echo "make test-long  run the tests of make test with forty times as many generated examples"
+	@echo "make test-long  run all tests, those of minutes too, with forty times as many generated examples"
 	@echo "make check    lint, format, types, import layers"
 	@echo "make format   repair what the linter and the formatter can"
 	@echo "make page     build the page's script and style from web/"
@@ -58,7 +58,7 @@ test-fast: $(VENV)/.developer
 		$(addprefix --ignore=tests/,browser cli plugins record repo)
 
 test-long: $(VENV)/.developer
-	@TEST_EXAMPLES=20 $(BIN)/python -m pytest $(TEST_FLAGS)
+	@TEST_EXAMPLES=20 $(BIN)/python -m pytest --long $(TEST_FLAGS)
 
 check: check-style check-types check-page
 

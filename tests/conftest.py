@@ -4,6 +4,7 @@ rows, a question, the expected CSV, all in one function."""
 import gc
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +28,7 @@ SHARED_TRACES = ROOT.parent / "shared" / "traces"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--gpu", action="store_true", help="also run the tests that need a CUDA device")
+    parser.addoption("--long", action="store_true", help="also run the tests marked long, and complete sweeps")
 
 
 def pytest_configure() -> None:
@@ -50,6 +52,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--long"):
+        _leave_out_long(config, items)
     reasons = {
         "gpu": None if config.getoption("--gpu") else "needs a CUDA device: give --gpu",
         "traces": None if SHARED_TRACES.is_dir() else f"needs the traces in {SHARED_TRACES}",
@@ -59,6 +63,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for mark, reason in reasons.items():
             if reason is not None and item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _leave_out_long(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselects tests marked `long`, and of a test marked `sweep(n)` all but every n-th case."""
+    cases: Counter[str] = Counter()
+    left_out = []
+    for item in items:
+        sweep = item.get_closest_marker("sweep")
+        name = item.nodeid.partition("[")[0]
+        if item.get_closest_marker("long") or (sweep and cases[name] % sweep.args[0]):
+            left_out.append(item)
+        cases[name] += 1
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        skipped = set(left_out)
+        items[:] = [item for item in items if item not in skipped]
 
 
 def pytest_collection() -> None:

@@ -100,6 +100,7 @@ def check_overview(opened: Any) -> None:
     page.set_viewport_size(sizes[0])
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.traces
 @pytest.mark.parametrize("trace", OF_OTHERS)
 def test_every_view_of_traces_of_others(both: Any, as_views_ask: None, trace: str) -> None:
@@ -112,6 +113,7 @@ def test_every_view_of_traces_of_others(both: Any, as_views_ask: None, trace: st
             check_overview(opened)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("name", OF_EACH_KIND)
 def test_every_view_of_each_kind_of_file(both: Any, as_views_ask: None, name: str) -> None:
     pages = both(f"as views ask {name}", DATA / name)
@@ -119,6 +121,7 @@ def test_every_view_of_each_kind_of_file(both: Any, as_views_ask: None, name: st
         check_numbers(shown(opened, own=True), opened.traces[0])
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind", MADE)
 def test_every_question_of_made_recordings(both: Any, pages: Any, kind: str) -> None:
     """Files that lack much have been asked of a server above: of such recordings a report is enough."""

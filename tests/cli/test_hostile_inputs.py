@@ -14,6 +14,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "fuzz.py"
 PARTS = 2
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_each_kind_gets_an_answer_or_an_error_and_losses_are_counted(part):
     options = ["--quick", "--scale", "0.003", "--inputs", "15", "--part", f"{part}/{PARTS}"]

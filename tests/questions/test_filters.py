@@ -104,6 +104,7 @@ def narrowed(store):
         yield {name: open_scopes.enter_context(Scope(store, part=part)) for name, part in FILTERS.items()}
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("question", "by"), ASKED, ids=[f"{q.name}-{by}" if by else q.name for q, by in ASKED])
 def test_every_question_takes_a_filter_or_refuses_it(narrowed, question, by):
     form = {} if by is None else {"by": by}

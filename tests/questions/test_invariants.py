@@ -130,6 +130,7 @@ def test_parts_that_miss_their_total_are_found():
     assert _sums_broken(rows, "total_ns", ("a_ns", "b_ns")) == 1
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.traces
 @pytest.mark.parametrize("source", OF_OTHERS, ids=lambda source: source.name)
 def test_every_shared_trace_keeps_them_and_answers_every_question(source):

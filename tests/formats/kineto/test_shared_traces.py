@@ -54,6 +54,7 @@ def by_us(tables):
     return tables.report.kept, counts, durations, starts
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_every_event_is_kept_with_its_exact_time(path):
     tables = read(next(iter(members(path))))
