@@ -48,10 +48,10 @@ def test_inline_measurements_are_asked_like_a_trace(run, runs):
 def test_a_file_of_a_rank_that_was_cut_off_is_missed_aloud(run, runs):
     path = runs / "two" / "h.1.prof.json"
     path.write_text(path.read_text()[:-9])
-    missed = f"⚠ left_out: {path} is in no answer, because it could not be read: not a complete JSON"
+    missed = f"⚠ left_out: {path} could not be read and is in no answer: not a complete JSON"
     assert missed in " ".join(run("inline", str(runs / "two"), "-w", "300").out.split())
     said = run("scaling", str(runs / "one"), str(runs / "two")).out
-    assert f"⚠ left_out: two: {path} is in no answer" in " ".join(said.split())
+    assert f"⚠ left_out: two: {path} could not be read" in " ".join(said.split())
     path.write_text("")
     assert "not a recording (empty file)" in run("inline", str(runs / "two"), "-w", "300").out
 

@@ -145,7 +145,7 @@ def test_communication_is_named_by_what_most_of_it_is(
 @pytest.mark.parametrize(
     ("wait_ns", "ends", "advice"),
     [
-        (300_000, "; 60.0 % of their time is waiting for the last rank", "rank that comes last"),
+        (300_000, "; 60.0 % of their time is waiting for the last rank", "waiting for the last rank"),
         (50_000, "; 10.0 % of their time is waiting for the last rank", "sizes, bandwidths"),
         (None, "exposed time", "Record all ranks"),
     ],

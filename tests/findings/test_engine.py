@@ -9,7 +9,7 @@ from tests.findings.job import A100, V100, Job
 import stepscope.findings.rules
 from stepscope.base.errors import UsageError
 from stepscope.findings.rules import ALL, OURS, QUICK, all_rules, quick
-from stepscope.findings.rules.nothing_recorded import _QUESTIONS
+from stepscope.findings.rules.data_quality import _QUESTIONS
 from stepscope.schema.tables import TABLES
 
 PARTS_OF_A_STORE = ({}, {"step": [{"end_ns": 0}]}, {"host_event": [{"name": "aten::mm", "dur_ns": 5}]})

@@ -131,7 +131,7 @@ def test_waiting_for_the_first_batch_of_every_epoch_is_found_beside_the_rest(fin
     waits = {"first_batch_ns": 500.0 * MS, "first_batches": 2}
     _, start = findings({"phase": phases(step=waits)})
     assert (start["id"], start["value"]) == ("slow-first-batch", 0.1)
-    assert "takes 500.0 ms, in 2 epochs, which adds 10.0 %" in start["title"]
+    assert "takes 500.0 ms; in 2 epochs that adds 10.0 %" in start["title"]
 
 
 def test_one_slow_start_or_short_ones_are_not_worth_words(names: Any) -> None:
@@ -217,8 +217,7 @@ def test_steps_of_the_run_that_take_much_longer_are_found(findings: Any) -> None
     for trace in ({}, traced(2)):
         (row,) = findings({"phase": phases(), "phase_step": steps, **trace}, "uneven-steps")
         assert row["title"] == (
-            "Steps are uneven: step 31 of the run takes 500.0 ms, the median 100.0 ms; it has more time in none of "
-            "the phases"
+            "Steps are uneven: step 31 of the run takes 500.0 ms, the median 100.0 ms; the extra time is time outside the phases"
         )
         assert (row["value"], row["rank"]) == (pytest.approx(400 / 61 / 100), 0)
     even = kept(*[100] * 30, 500, *[100] * 60)
@@ -275,7 +274,7 @@ STACKS = {
 
 def test_the_residual_names_the_lines_that_samples_fell_in(findings: Any) -> None:
     (row, *_) = findings({"phase": phases(residual=40), **STACKS}, "residual")
-    assert "of 24 samples of it 75.0 % in get_batch (data.py:6), 25.0 % in main (train.py:33)" in (row["title"])
+    assert "of its 24 samples 18 in get_batch (data.py:6), 6 in main (train.py:33)" in row["title"]
     assert row["title"].endswith("in clip_grad_norm_")
     assert "logging" not in row["title"].lower()
     assert {"text": "get_batch (data.py:6)", "samples": 18} in row["evidence"]
@@ -307,7 +306,7 @@ def test_the_residual_names_hooks_of_frameworks_in_place_of_the_line_that_calls_
 def test_few_samples_name_nothing(findings: Any) -> None:
     few = [{**row, "weight": 3} for row in STACKS["stack_sample"]]
     (row,) = findings({"phase": phases(residual=40), **STACKS, "stack_sample": few}, "residual")
-    assert row["title"].endswith("is none of the phases")
+    assert "samples" not in row["title"]
     assert "record --stack" in row["advice"]
 
 

@@ -35,9 +35,9 @@ def findings(folder: Path, *, checkpoint_us: int, late_us: int = 0) -> dict[str,
 def test_one_checkpoint_is_one_loss_whichever_findings_count_it(tmp_path: Path) -> None:
     found = findings(tmp_path, checkpoint_us=30_000)
     assert {"single-gaps", "uneven-steps", "synchronization"} <= set(found)
-    assert "lost once" not in found["single-gaps"]["advice"]
-    assert "3.001 ms of this time is counted in `single-gaps`, too: it is lost once." in found["uneven-steps"]["advice"]
-    assert "2.730 ms of this time is counted in `single-gaps`, too" in found["synchronization"]["advice"]
+    assert "also counted" not in found["single-gaps"]["advice"]
+    assert "3.001 ms of it is also counted in `single-gaps`." in found["uneven-steps"]["advice"]
+    assert "2.730 ms of it is also counted in `single-gaps`." in found["synchronization"]["advice"]
     assert found["synchronization"]["value"] == pytest.approx(2.756e6, rel=1e-3)
     assert found["synchronization"]["title"].endswith("of the step (2.756 ms), 99.0 % of it after a single call")
 
@@ -45,4 +45,4 @@ def test_one_checkpoint_is_one_loss_whichever_findings_count_it(tmp_path: Path) 
 def test_waits_that_no_other_finding_counts_are_told_without_a_word_more(tmp_path: Path) -> None:
     found = findings(tmp_path, checkpoint_us=0, late_us=90)
     assert "single call" not in found["synchronization"]["title"]
-    assert not any("lost once" in row["advice"] for row in found.values())
+    assert not any("also counted" in row["advice"] for row in found.values())

@@ -70,4 +70,4 @@ def test_a_trace_that_waits_once_for_its_loader_says_so(findings: Any) -> None:
 
 def test_a_rank_that_was_late_once_is_said_to_have_been(findings: Any) -> None:
     (row,) = findings(job(0, 0, 35, 0).rows(), "straggling-rank")
-    assert "per step for rank 2, 100.0 % of it in step 2 alone: computation" in row["title"]
+    assert "per step for rank 2 in collectives, 100.0 % of it in step 2 alone: computation" in row["title"]

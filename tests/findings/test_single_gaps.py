@@ -197,8 +197,8 @@ def test_a_host_that_waits_for_an_idle_device_is_not_what_it_waits_for(findings:
     found = waits(findings, rows)
     assert set(found) == {"unrecorded-work"}
     assert found["unrecorded-work"]["title"] == (
-        "Unrecorded work: for 91.0 % of the step (91.00 ms) the host itself waits for the device, "
-        f"which has no recorded work then: `{call}` in aten::_local_scalar_dense 90.00 ms"
+        "Unrecorded work: for 91.0 % of the step (91.00 ms) the host waits for a device without recorded work: "
+        f"`{call}` in aten::_local_scalar_dense 90.00 ms"
     )
     assert found["unrecorded-work"]["saving_high_ns"] is None
     assert findings(rows, "synchronization") + findings(rows, "low-utilization") == []

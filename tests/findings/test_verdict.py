@@ -168,7 +168,7 @@ def test_without_a_device_the_host_is_answered() -> None:
     (first,) = verdict(told)
     assert first.rule.id == "host-only"
     assert "90.0 %" in first.finding.title
-    assert "self time of aten::mm is 40.0 % of the step (400.0 µs)" in first.finding.title
+    assert "aten::mm alone takes 40.0 % of the step (400.0 µs)" in first.finding.title
     for loading, expected in ((0.5, ["input-bound"]), (0.06, ["host-only", "input-bound"])):
         loads = facts(unmeasured=DEVICE, kernel=0.0, cpu_exec=1 - loading, dataloader=loading)
         assert names(loads) == expected

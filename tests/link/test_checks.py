@@ -146,9 +146,8 @@ def test_steps_found_by_what_recurs_are_noted_with_how_sure_they_are(recording):
     check = recording.link().check("no_steps")
     assert (check["severity"], check["affects"]) == ("note", "steps")
     assert check["explanation"] == (
-        "No range marks steps; 4 repeats were taken for them (recurring operators, each starting with "
-        "aten::embedding), which have 100.0 % of their operators and ranges in common (median; the "
-        "least 95.7 %)."
+        "No step ranges: 4 repeats count as steps (recurring operators, each starting with aten::embedding); they share "
+        "100.0 % of their operators and ranges (median; at least 95.7 %)."
     )
 
 
@@ -310,25 +309,25 @@ def test_every_kind_of_evidence_can_be_damaged_and_every_check_is_explained():
     [
         (
             {"ended": {"exception": "ValueError"}, "steps": 1},
-            "ValueError ended the job after 1 recorded step; answers are of what it did until then.",
+            "ValueError ended the job after 1 recorded step; answers cover what it did until then.",
         ),
         (
             {"stepscope": {"ended": {"signal": "SIGTERM"}, "ended_in_step": 41}, "steps": 5},
-            "SIGTERM ended the job in step 41; answers are of what it did until then.",
+            "SIGTERM ended the job in step 41; answers cover what it did until then.",
         ),
         (
             {"ended": {"exit_code": 7}, "iterations_run": 840},
-            "The job ended with exit code 7 after 840 recorded steps; answers are of what it did until then.",
+            "The job ended with exit code 7 after 840 recorded steps; answers cover what it did until then.",
         ),
         (
             {"ended": None, "steps": 840},
             # The number is that of an early save: it is not when the job ended.
-            "Not closed: last written after 840 recorded steps, and it ran on for an unknown time: the job was killed, or "
-            "still ran when this was written; answers are of what it did until then.",
+            "Not closed: last written after 840 recorded steps; the job was killed later, or "
+            "still ran when this was written; answers cover what it did until then.",
         ),
         (
             {"ended": [{"exception": "x"}], "steps": "many"},
-            "Not closed: the job was killed, or still ran when this was written; answers are of what it did until then.",
+            "Not closed: the job was killed later, or still ran when this was written; answers cover what it did until then.",
         ),
         ({"ended": {}, "steps": 5}, None),
         ({"steps": 5}, None),  # of another recorder
@@ -351,8 +350,8 @@ SECOND = 10**9
     ("gap_ns", "severity", "words"),
     [
         (30 * SECOND, "ok", "recordings of the rank lie together."),
-        (600 * SECOND, "note", "2 recordings of the rank lie up to 10 minutes apart."),
-        (50 * 3600 * SECOND, "note", "2 recordings of the rank lie up to 2.08 days apart."),
+        (600 * SECOND, "note", "2 recordings of the rank are up to 10 minutes apart."),
+        (50 * 3600 * SECOND, "note", "2 recordings of the rank are up to 2.08 days apart."),
         (-SECOND // 1000, "ok", "recordings of the rank lie together."),
         (-SECOND, "warning", "1 of 2 recordings of the rank overlap in time with the one before,"),
     ],
@@ -384,7 +383,7 @@ def test_collectives_without_a_counterpart_are_counted():
     found = collectives_alone.row((2, 1, 64))
     assert (found["severity"], found["count"], found["affects"]) == ("note", 2, "across-ranks")
     assert "2 of 64 collectives of all ranks (3.1 %) could not be matched" in found["explanation"]
-    assert "of 1 of them it is not recorded which ranks took part" in found["explanation"]
+    assert "for 1 of them the ranks were not recorded" in found["explanation"]
     assert collectives_alone.row((20, 0, 64))["severity"] == "warning"
 
 
@@ -392,10 +391,10 @@ def test_matched_collectives_without_a_rank_of_their_group_are_counted():
     assert collectives_incomplete.row((0, 64, []))["severity"] == "ok"
     found = collectives_incomplete.row((2, 64, []))
     assert (found["severity"], found["count"]) == ("note", 2)
-    assert "2 of 64 matched collectives lack a rank of their group: it may" in found["explanation"]
+    assert "2 of 64 matched collectives lack a rank of their group: if" in found["explanation"]
     found = collectives_incomplete.row((64, 64, [2, 3]))
     assert found["severity"] == "warning"
-    assert "; ranks 2, 3 are not recorded: it may have arrived last" in found["explanation"]
+    assert "; ranks 2, 3 are not recorded: if it arrived last" in found["explanation"]
 
 
 def test_ranks_whose_clocks_nothing_can_align_are_named():

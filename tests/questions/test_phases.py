@@ -87,7 +87,7 @@ def test_of_asked_steps_everything_is_over_those_alone(diff):
         {"phase": [STEP], "phase_step": steps},
         """
         phase,steps,mean_ns,share_ratio,max_ns,verdict
-        step,2,125.0,1.0,150,Residual: 40.0 % of the step (50 ns) is none of the phases
+        step,2,125.0,1.0,150,"Residual: 40.0 % of the step (50 ns) is outside loading, forward, backward and optimizer"
         forward,2,75.0,0.6,90,
         residual,2,50.0,0.4,60,
         """,

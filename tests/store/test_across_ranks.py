@@ -181,4 +181,4 @@ def test_a_kernel_that_a_recording_lost_is_told(tmp_path):
     lost = simulate(Job(ranks=3, steps=4, layers=3, dropped=((2, "1", 5),)))
     lost.write(tmp_path / "traces")
     (told,) = _incomplete(import_source(tmp_path / "traces", tmp_path / "store"))
-    assert told.startswith("1 of 12 matched collectives lack a rank of their group: it may have")
+    assert told.startswith("1 of 12 matched collectives lack a rank of their group: if it")

@@ -314,7 +314,7 @@ def test_rank_that_cannot_be_read_costs_no_other(parallel, tmp_path, monkeypatch
     assert rows(store, "SELECT count, explanation FROM data_check WHERE \"check\" = 'left_out'") == [
         {
             "count": 1,
-            "explanation": f"{folder / 'rank1.json'} is in no answer, because it could not be read: no format 'gone'.",
+            "explanation": f"{folder / 'rank1.json'} could not be read and is in no answer: no format 'gone'.",
         }
     ]
     assert not (store / "rank=00001").exists()

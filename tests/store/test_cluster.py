@@ -104,7 +104,7 @@ def test_rank_that_ends_every_worker_is_left_out_and_named(folder, cluster, tmp_
         rows = opened.sql("SELECT explanation FROM data_check WHERE \"check\" = 'left_out'")
     assert rows.to_pylist() == [
         {
-            "explanation": f"{folder / 'rank2.json'} is in no answer, because it could not be read: "
+            "explanation": f"{folder / 'rank2.json'} could not be read and is in no answer: "
             "the workers that read it ended before they were done."
         }
     ]

@@ -1,5 +1,4 @@
-"""Wording of advice that depends on the recording: on the device, on whether the job trains, on the
-recorder.
+"""Wording of advice that depends on the recording: on the device, on whether the job trains, on the recorder.
 
 Cures that the device or the recording has no use for are not named; PyTorch's means are named only to programs of
 PyTorch.

@@ -1,11 +1,8 @@
-"""Declares a rule, once, and what it finds.
+"""Declares a rule and its findings.
 
-A rule is a function from `Facts` to findings, with a declaration beside it: what it looks for, its
-thresholds and their sources, and the evidence whose damage invalidates it. The documentation page is made
-from the declaration. A rule that would be wrong about a recording yields nothing.
-
-To add a rule, add a file to `rules` with one `@rule(...)` function of the same name, and name it in
-`rules.ALL`.
+A rule is a function from `Facts` to findings. Its declaration has what it looks for, its thresholds and their sources,
+and the evidence whose damage invalidates it; the documentation page is made from it. A rule that would be wrong about a
+recording yields nothing.
 """
 
 from __future__ import annotations
@@ -27,24 +24,21 @@ Confidence = Literal["high", "medium", "low"]
 HIGH, MEDIUM = 0.20, 0.05
 """Shares of the step from which a loss has high or medium severity: xprof's bands for time lost to input."""
 WITH_OTHERS = " Ranks that wait for each other may gain more."
-"""Said where the job may save more than ranks themselves: what these wait for each other is not in what is said of a saving."""
+"""Added if the job may save more than single ranks: the estimate excludes waits between ranks."""
 WITH_HOST = " Host time that this frees may shorten other waits, too."
-"""Said where what is said of a saving holds such waits beside the loss."""
+"""Added if the estimate includes those waits."""
 
 
 Role = Literal["obstacle", "loss", "work", "remedy"]
-"""A finding's role in the verdict: an obstacle to judging comes first; then the largest loss, a part
-of the step in which nothing useful is done, or, if none is large, the work that fills the step.
-A remedy shortens something and never leads."""
+"""A finding's role in the verdict: an obstacle to judging comes first, then the largest loss or, if none is large, the
+work that fills the step. A remedy shortens something and never leads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A threshold of a rule.
+    """A threshold of a rule: what is compared with it, and where it comes from.
 
     Args:
-        name: what is compared with it.
-        value: the number.
         unit: ns, ratio (1 is 100 %), count or bytes.
         source: a tool, a document, or `ours` with the reason.
     """
@@ -84,31 +78,29 @@ class Finding:
         value: the number.
         unit: its unit.
         advice: what to do, in PyTorch's terms.
-        query: what reproduces the number: a `stepscope` command, or SQL for `stepscope sql SRC`; empty
-            for `stepscope findings SRC --id RULE --json`, if nothing simpler does.
-        saving_ns: an upper bound of the ranks' own saving in a mean step; None if no saving is stated. The
-            wait of others for them is added (`Waiting`): no cure saves more, in any job that has this recording.
+        query: what reproduces the number: a `stepscope` command, or SQL for `stepscope sql SRC`; empty for `stepscope
+            findings SRC --id RULE --json`, if nothing simpler does.
+        saving_ns: an upper bound of the ranks' own saving in a mean step; None if no saving is stated. The wait of
+            others for them is added (`Waiting`): no cure saves more, in any job that has this recording.
         hidden_ns: how much more that may be because the cure also saves host time that lies beside device work now
             (`Facts.hidden`).
-        lost_on: whose time that is: `ranks` for the mean of all, a number for that rank alone, `job`
-            if it already includes waits of ranks for each other.
-        step_ns: the mean step that contains and limits its saving (ns), if that is of the run's phases
-            instead of the recording's mean step.
-        at_least: what every job that has this recording saves by the advice (ns), and the recorded
-            evidence for it; None for 0, which is all that a recording of the loss shows.
+        lost_on: whose time that is: `ranks` for the mean of all, a number for that rank alone, `job` if it already
+            includes waits of ranks for each other.
+        step_ns: the mean step that contains and limits its saving (ns), if that is of the run's phases instead of the
+            recording's mean step.
+        at_least: what every job that has this recording saves by the advice (ns), and the recorded evidence for it;
+            None for 0, which is all that a recording of the loss shows.
         confidence: how sure the cause is.
         evidence: rows that show it, the most informative first.
-        rank: rank it is about; None for all.
-        step: step it was seen in; None for all.
+        rank, step: where it was seen; None for all.
         window_ns: start and end of where it was seen, since the run's start; None for all counted steps.
         severity: None to derive it from the ranks' own losses.
-        role: its role in the verdict.
         share: the share of the step that it is about; losses are compared by it.
         ranks: ranks on which it was found, the worst first; empty if all count together.
         phase: phase of the step in which the time is lost, if known.
         trade_off: that of its cure, if different from the rule's.
-        gaps: the waits of a device for its host that it counts, by rank, recording and start, and how much of each, in
-            a mean step (ns); empty if it counts none, or if they are not known one by one.
+        gaps: the waits of a device for its host that it counts, by rank, recording and start, and how much of each
+            counts in a mean step (ns).
     """
 
     title: str
@@ -149,7 +141,7 @@ def of_time(time_ns: float, *, saving_ns: float | None = None, **more: Any) -> F
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A declared rule. `find` takes the facts of a recording."""
+    """A declared rule."""
 
     id: str
     looks_for: str
@@ -162,11 +154,6 @@ class Rule:
     shortens_device: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses evidence that no check can damage.
-
-        Raises:
-            ValueError: there is no such kind of evidence.
-        """
         if unknown := {*self.rests_on, *self.silent_without} - set(MEANINGS):
             names = ", ".join(sorted(unknown))
             raise ValueError(f"{self.id} rests on {names}, which is not a kind of evidence")
@@ -185,14 +172,12 @@ def rule(
 
     Args:
         id: name of its findings.
-        looks_for: one line: what it looks for.
-        thresholds: its thresholds.
-        trade_off: what the cure moves elsewhere or costs, as sentences; shown with the
-            finding, because the bounds of the saving do not include it.
+        looks_for: what it looks for, in one line.
+        trade_off: what the cure costs elsewhere, as sentences; the bounds of the saving do not include it.
         rests_on: evidence whose damage, by a failing check, makes its findings only a hint.
         silent_without: evidence whose damage would make it wrong.
-        shortens_device: whether its cure shortens device work but not the host's, so that it saves
-            little if the host sets the pace (`findings/host_pace.py`); the finding then says so.
+        shortens_device: whether its cure shortens device work but not the host's, so that it saves little if the host
+            sets the pace (`findings/host_pace.py`); the finding then says so.
 
     The function's docstring becomes the explanation: what counts, and the bounds of the saving.
 
@@ -202,8 +187,7 @@ def rule(
 
     def declare(find: Callable[[Facts], Iterator[Finding]]) -> Rule:
         explanation = find.__doc__ or ""
-        options = (rests_on, silent_without, trade_off, explanation, shortens_device)
-        return Rule(id, looks_for, find, thresholds, *options)
+        return Rule(id, looks_for, find, thresholds, rests_on, silent_without, trade_off, explanation, shortens_device)
 
     return declare
 

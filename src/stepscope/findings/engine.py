@@ -20,11 +20,14 @@ _SHARED = 0.1
 
 @dataclass(frozen=True, slots=True)
 class RankedFinding:
-    """A finding with the rule it comes from and the failing checks that bear on it; `step_ns` is the mean step that it
-    is about, which is `per` in words, and `lost_ns` what it is ranked by: what ranks lose themselves of that step, without
-    waits that freed host time may shorten; -1 where nothing is said of it; `job_ns` is what a step of the job could save at
-    most, with what ranks wait for each other; `caveat` is why it may save less than it could at most, as the end of its
-    advice says."""
+    """A finding, its rule and the failed checks that affect it.
+
+    Args:
+        step_ns: the mean step that it is about; `per` names it.
+        lost_ns: what it is ranked by: the ranks' own loss in that step; -1 if no saving is stated.
+        job_ns: upper bound of what a step of the job saves, with the waits of ranks for each other.
+        caveat: why it may save less than its upper bound; the end of its advice.
+    """
 
     rule: Rule
     finding: Finding
@@ -38,7 +41,7 @@ class RankedFinding:
 
     @property
     def saving_share(self) -> float | None:
-        """The most it could save, as a share of its step; None if no saving is stated."""
+        """Upper bound of its saving, as a share of its step; None if no saving is stated."""
         return _share(self.finding.saving_ns, self.step_ns)
 
     @property
@@ -48,11 +51,10 @@ class RankedFinding:
 
 
 def judge(facts: Facts, rules: Iterable[Rule]) -> list[RankedFinding]:
-    """Runs the rules: the verdict first, then the findings with the largest losses of ranks.
+    """Runs the rules: the verdict first, then the findings with the largest losses.
 
-    A rule is silent if damaged evidence would make it wrong; if evidence that it rests on is damaged, its
-    findings have low confidence and no certain saving. If only some ranks are damaged, the others are judged
-    without them. The verdict does not depend on which rules run besides the quick ones.
+    A rule is silent if damaged evidence would make it wrong. If evidence that it rests on is damaged, its findings have
+    low confidence and no lower bound. Damaged ranks are left out. The verdict depends only on the quick rules.
     """
     chosen_rules = tuple(rules)
     key = (__name__, *(rule.id for rule in chosen_rules))
@@ -81,8 +83,7 @@ def undamaged_facts(facts: Facts) -> Iterator[Facts]:
 
 
 def _lost_once(ranked: list[RankedFinding]) -> list[RankedFinding]:
-    """Marks findings that count waits of another finding: a loss has one name. It belongs first to what limits the
-    step, then to the finding that comes first."""
+    """Marks findings that count waits of another one: of what limits the step, else of the finding before."""
     seen: list[RankedFinding] = []
     advice = {}
     for result in sorted(ranked, key=lambda result: not result.limits):
@@ -91,7 +92,7 @@ def _lost_once(ranked: list[RankedFinding]) -> list[RankedFinding]:
             shared = sum(ns for gap, ns in gaps.items() if gap in other.finding.gaps)
             if shared > _SHARED * sum(gaps.values()):
                 advice[id(result)] = (
-                    f"{result.finding.advice} {time_text(shared)} of this time is counted in `{other.rule.id}`, too: it is lost once."
+                    f"{result.finding.advice} {time_text(shared)} of it is also counted in `{other.rule.id}`."
                 )
                 break
         seen.append(result)
@@ -118,11 +119,11 @@ def _leads(loss: Finding, work: Finding) -> bool:
 
 
 def _marked(facts: Facts, first: RankedFinding) -> RankedFinding:
-    """Marks the verdict with the failing checks that concern step times: it is never a plain number then."""
+    """Names the failed checks of step times in the verdict."""
     names = facts.failing(*STEP_TIMES, "file")
     words = first.finding.title
     if facts.left_out:
-        words += f". Not judged with the others: {ranks_text(facts.left_out)}, whose recording is damaged"
+        words += f". Without {ranks_text(facts.left_out)}, whose recording is damaged"
     if names:
         words += f". Read with care: {', '.join([*names][:_MAX_CHECKS_NAMED])}"
     if len(names) > _MAX_CHECKS_NAMED:
@@ -143,7 +144,7 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> RankedFinding:
     per = "step that is not traced" if of_run else facts.per
     step_ns = float(facts.step_ns) if finding.step_ns is None else finding.step_ns
     lost, job_ns, caveat = None, None, ""
-    if facts.failing("device-work"):  # nobody knows what could be saved of the work that is missing
+    if facts.failing("device-work"):  # the missing work has no known saving
         finding = replace(finding, saving_ns=None)
     if finding.saving_ns is not None:
         lost = min(max(finding.saving_ns, 0.0), step_ns)
@@ -159,7 +160,7 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> RankedFinding:
             caveat = _host_first(facts, lost)
         advice += caveat
         min_saving = finding.min_saving
-        # One step says nothing of the next, and a bound that meets the other would be a promise.
+        # One step does not show what the next one does; equal bounds would be a promise.
         if min_saving is not None and (checks or facts.steps < 2 or not 0 < round(min_saving[0]) < round(saving_ns)):
             min_saving = None
         finding = replace(finding, saving_ns=saving_ns, min_saving=min_saving, advice=advice)
@@ -170,14 +171,14 @@ def _judged(facts: Facts, rule: Rule, finding: Finding) -> RankedFinding:
 
 
 def _host_first(facts: Facts, lost_ns: float) -> str:
-    """Says how little shorter device work saves if the host sets the pace; empty for steps that kernels fill."""
+    """The caveat of shorter device work if the host sets the pace; empty for steps that kernels fill."""
     filled = facts.share("kernel") > 1 - LEADING.value
     waits_ns = None if filled else host_wait_ns(facts)
     if waits_ns is None or waits_ns >= lost_ns:
         return ""
     return (
-        f" But the host sets the pace of every {facts.per} here and waits at most {time_text(waits_ns)} for the device: "
-        "until the host is faster, shorter device work saves little more than that."
+        f" {facts.per.capitalize()}s are host-bound: speeding up kernels saves at most {time_text(waits_ns)} until the host "
+        "is faster."
     )
 
 

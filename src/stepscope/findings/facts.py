@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from stepscope.query.scope import Scope
 
 ENOUGH_WORK = 50
-"""With fewer pieces of device work in a step (or recording), its kernels are not judged: that is no
-training step but a test of a single operator."""
+"""With fewer pieces of device work in a step (or recording), its kernels are not judged: that is no training step but a
+test of a single operator."""
 
 
 class InputWait(NamedTuple):
@@ -185,8 +185,8 @@ class Facts(Recorded):
 
     @cached_property
     def parts(self) -> dict[str, int | None]:
-        """Mean time of each activity in a step; without steps, from the device's first work to its
-        last. None if it was not measured. For phases, their parts of the step."""
+        """Mean time of each activity in a step; without steps, from the device's first work to its last. None if it was
+        not measured. For phases, their parts of the step."""
         if self.phases_alone is not None:
             means = {part: self.phases_alone.part_ns(part) for part in OF_PHASES}
             return {part: None if ns is None else round(ns) for part, ns in means.items()}
@@ -233,8 +233,8 @@ class Facts(Recorded):
     def input_wait(self) -> InputWait:
         """The time in which training waits for its batches.
 
-        A profiler slows the loader, too, so beside a trace the phases of the untraced steps are the source. Their
-        wait is the host's; if the device computes meanwhile, less of it is lost, as the trace shows.
+        A profiler slows the loader, too, so beside a trace the phases of the untraced steps are the source. Their wait
+        is the host's; if the device computes meanwhile, less of it is lost, as the trace shows.
         """
         traced = InputWait(self.time("dataloader"), self.share("dataloader"))
         means = None if self.phases_alone else self.phases
@@ -247,9 +247,9 @@ class Facts(Recorded):
     def hidden(self, host_ns: float, counted_ns: float = 0.0) -> float:
         """Upper bound of what a host with this much less work saves beyond the waits that count as a loss (ns).
 
-        While a device works through its queue, the host's time costs nothing; a host that is done earlier gets
-        ahead, and hides waits with other causes. That saves no more than the host's own saving, nor than the
-        time in which no kernel computes.
+        While a device works through its queue, the host's time costs nothing; a host that is done earlier gets ahead,
+        and hides waits with other causes. That saves no more than the host's own saving, nor than the time in which no
+        kernel computes.
         """
         return max(0.0, min(host_ns, self.step_ns - self.time("kernel")) - counted_ns)
 
@@ -263,8 +263,8 @@ class Facts(Recorded):
         return f"{ratio_text(self.part_of_step(ns))} of {self.of} ({time_text(ns)})"
 
     def by_recording(self, part: str) -> list[Row]:
-        """Mean time of an activity in the steps of each recording, the largest first; for phases, on
-        each rank that measured it."""
+        """Mean time of an activity in the steps of each recording, the largest first; for phases, on each rank that
+        measured it."""
         if self.phases_alone is not None:
             return [
                 self._row(rank, of["steps"], part, ns, of["mean_ns"])
@@ -291,8 +291,8 @@ class Facts(Recorded):
         }
 
     def on_ranks(self, part: str, above: float) -> tuple[str, tuple[int, ...]]:
-        """For phases: describes a part's time on each rank if there are several, and returns the ranks
-        on which its share is above this, the worst first. Nothing for events."""
+        """For phases: describes a part's time on each rank if there are several, and returns the ranks on which its
+        share is above this, the worst first. Nothing for events."""
         if self.phases_alone is None:
             return "", ()
         rows = self.by_recording(part)
@@ -319,13 +319,13 @@ class Facts(Recorded):
 
     @cached_property
     def utilization(self) -> float | None:
-        """GPU utilisation over the steps; None without a device or steps, because outside of steps the device waits
-        for nobody."""
+        """GPU utilisation over the steps; None without a device or steps, because outside of steps the device waits for
+        nobody."""
         return self.times.overall_use()[0] if self.has_steps else None
 
     def idle_ns(self, *causes: str | None) -> dict[str, int]:
-        """Mean time in which all devices were idle for these causes (see `idle`; None for no known
-        one), by what the host did; empty if the recording does not show both sides."""
+        """Mean time in which all devices were idle for these causes (see `idle`; None for no known one), by what the
+        host did; empty if the recording does not show both sides."""
         if not self.has_device or not self.has_host:
             return {}
         by_cause = self._idle_ns
@@ -342,8 +342,7 @@ class Facts(Recorded):
 
     @cached_property
     def host_waits(self) -> HostWaits:
-        """Waits for the host: many short ones, few long ones, and those in which the host
-        itself waits."""
+        """Waits for the host: many short ones, few long ones, and those in which the host itself waits."""
         from stepscope.findings.host_waits import sort_waits
 
         return sort_waits(self.scope, self.times, self._late_ns)

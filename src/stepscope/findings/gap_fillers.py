@@ -102,9 +102,9 @@ _LAUNCHED_BEFORE = """
 
 
 def find_fillers(scope: Scope, gaps: Sequence[Gap]) -> dict[Gap, Filler]:
-    """Finds what fills each gap: runtime calls of one name that cover half of it, otherwise the innermost
-    event that does, on the thread that launched the work after it, or on any other. A gap has no filler if
-    nothing covers half of it.
+    """Finds what fills each gap: runtime calls of one name that cover half of it, otherwise the innermost event that
+    does, on the thread that launched the work after it, or on any other. A gap has no filler if nothing covers half of
+    it.
     """
     if not gaps:
         return {}

@@ -1,8 +1,8 @@
 """Decides whether the host sets the pace of the steps, and how long it then waits for its devices.
 
-If in every step the devices run out of work at some moment and wait for the host, no work is carried over from
-step to step: a step takes as long as the host takes for it. Shorter device work then shortens a step only by the
-host's waits for it.
+If in every step the devices run out of work at some moment and wait for the host, no work is carried over from step to
+step: a step takes as long as the host takes for it. Shorter device work then shortens a step only by the host's waits
+for it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _BLOCKING_CALLS = f"""
         OR kind = 'runtime' AND ({WAITS_FOR_DEVICE} OR dur_ns >= {KERNEL_WAIT_NS})
     )
 """
-"""Calls in which the host may wait for a device, or for other ranks: any runtime call that takes longer than one
-that only enqueues work, because a full queue delays launches and copies of pageable memory wait for earlier work."""
+"""Calls in which the host may wait for a device, or for other ranks: any runtime call that takes longer than one that
+only enqueues work, because a full queue delays launches and copies of pageable memory wait for earlier work."""
 _POLLS = "role = 'synchronize' AND contains(name, 'Query')"
 _MAX_POLLS = 100
 """From this many polls per step the host may be waiting in its own loop, for an unknown time."""

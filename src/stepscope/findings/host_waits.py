@@ -1,5 +1,5 @@
-"""Sorts the waits of a device for its host: many short ones, few long ones, and those in which the
-host itself waits. A wait has one sort only."""
+"""Sorts the waits of a device for its host: many short ones, few long ones, and those in which the host itself waits. A
+wait has one sort only."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 LARGEST = 5
 FEW, EACH, LONG_NS = 0.5, 0.05, 100_000
-"""If this many longest gaps of a step contain this share of its waits, those with at least this share and
-length are single ones (`single-gaps` names the source of the numbers)."""
+"""If this many longest gaps of a step contain this share of its waits, those with at least this share and length are
+single ones (`single-gaps` names the source of the numbers)."""
 
 _LOOKED_INTO = 32
 """Up to this many single gaps, the longest, are looked into for host events; a training loop repeats them."""
@@ -94,8 +94,8 @@ class _LongGap(NamedTuple):
 
 
 def waiting_parts(waits: Waits) -> Array:
-    """What the host did in each gap (ns): a row for each gap, without the DataLoader and communication, which
-    are other losses."""
+    """What the host did in each gap (ns): a row for each gap, without the DataLoader and communication, which are other
+    losses."""
     return np.asarray(waits.parts_ns[:, _COLUMNS])
 
 

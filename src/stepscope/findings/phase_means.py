@@ -75,8 +75,8 @@ class PhaseMeans:
     def by_rank(self, part: str) -> dict[int, float]:
         """Time of a part on each rank that measured it (ns), the longest first.
 
-        A late rank's loss in a phase counts as its lateness. If all-reduce was timed on all ranks, only the
-        time on the rank that waits least counts; the rest is waiting on the others.
+        A late rank's loss in a phase counts as its lateness. If all-reduce was timed on all ranks, only the time on the
+        rank that waits least counts; the rest is waiting on the others.
         """
         times = {rank: self._on(phases, part) for rank, phases in self.ranks.items()}
         measured = {rank: ns for rank, ns in times.items() if ns is not None}
@@ -122,8 +122,8 @@ class PhaseMeans:
 def phase_means(scope: Scope) -> PhaseMeans | None:
     """The means of the requested ranks and steps; None if no job measured its phases.
 
-    Phases that ranges mark in the few steps of another tool's recording are not used: its events say more, and
-    are judged.
+    Phases that ranges mark in the few steps of another tool's recording are not used: its events say more, and are
+    judged.
     """
     if scope.has_none("phase", "phase_step"):
         return None

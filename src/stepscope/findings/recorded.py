@@ -152,8 +152,8 @@ class Recorded:
 
     @cached_property
     def in_pytorch(self) -> bool:
-        """Whether the program is known to use PyTorch: by its recorder, by operators, or by kernels
-        named after its libraries."""
+        """Whether the program is known to use PyTorch: by its recorder, by operators, or by kernels named after its
+        libraries."""
         return (
             self.by_torch_profiler
             or self.phases_alone is not None

@@ -49,9 +49,8 @@ _WORK = f"""
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A kernel, copy or fill; `called_ns` is when its operator started (or its launch, if there is none),
-    `launched_ns` when its launch ended, `forward_called_ns`, for backward work, when its forward operator
-    started."""
+    """A kernel, copy or fill; `called_ns` is when its operator started (or its launch, if there is none), `launched_ns`
+    when its launch ended, `forward_called_ns`, for backward work, when its forward operator started."""
 
     kind: str
     name: str

@@ -36,8 +36,8 @@ _WORK = f"""
 def stream_waits(facts: Facts) -> list[Row]:
     """Gaps of 30 µs and more before work that was launched in time, by where they are, the longest first.
 
-    A row has `where` in words, the waiting stream, the operator and the name of the work that ends most of
-    them, the gaps per step, and their `time_ns` per step and `share_ratio` of all such gaps.
+    A row has `where` in words, the waiting stream, the operator and the name of the work that ends most of them, the
+    gaps per step, and their `time_ns` per step and `share_ratio` of all such gaps.
     """
     rows: list[Row] = []
     total_ns = 0

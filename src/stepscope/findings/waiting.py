@@ -1,11 +1,11 @@
 """Bounds how long ranks wait for each other, and so what a loss on some of them costs the job.
 
-If ranks meet in collectives, a loss on one of them delays the others, and the mean of the losses is no bound: a
-loader that waits on one rank of eight makes all eight wait. But no rank's step can get shorter than by its own loss
-plus its waits for others. So the job saves at most the smallest of these sums over its ranks. For a rule only the mean
-over the ranks is known; the smallest sum is largest if the loss lies on the ranks that wait least, as water fills a
-vessel from its lowest places. Each rank is summed over all its steps, rather than step by step, so it does not matter
-which steps of different ranks belong together, nor how often they meet within one.
+If ranks meet in collectives, a loss on one of them delays the others, and the mean of the losses is no bound: a loader
+that waits on one rank of eight makes all eight wait. But no rank's step can get shorter than by its own loss plus its
+waits for others. So the job saves at most the smallest of these sums over its ranks. For a rule only the mean over the
+ranks is known; the smallest sum is largest if the loss lies on the ranks that wait least, as water fills a vessel from
+its lowest places. Each rank is summed over all its steps, rather than step by step, so it does not matter which steps
+of different ranks belong together, nor how often they meet within one.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _WAITS = """
     ) ON (on_rank, event_id) = (c.rank, coalesce(c.id, c.host_id))
     GROUP BY c.rank
 """
-"""All exposed time of an unmatched collective may be waiting; of a matched one, the uncertainty of the clocks
-counts as waiting."""
+"""All exposed time of an unmatched collective may be waiting; of a matched one, the uncertainty of the clocks counts as
+waiting."""
 
 _MEETINGS = """
     SELECT DISTINCT rank, min(rank) OVER (PARTITION BY match_id) AS beside

@@ -1,10 +1,8 @@
 """Named checks of a recording's quality: what could make an answer wrong without an error.
 
-To add a check, add a function under `@check(...)` that looks at a recording and returns what it found. The declaration
-names the kinds of evidence that the check may find damaged, and the docstring is the check's paragraph on its page.
-Which answers are marked follows from what they rest on (`formats/evidence.py`).
-
-Every check has a row, also if all is well, so that "checked and fine" differs from "not checked".
+A check is a function under `@check(...)`. Its declaration names the evidence that it may find damaged, from which the
+marked answers follow (`formats/evidence.py`), and its docstring is its paragraph on the page. Every check has a row, also
+if all is well, so that "checked and fine" differs from "not checked".
 """
 
 from __future__ import annotations
@@ -39,8 +37,7 @@ OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What the checks look at. Positions and indices are those of link's other parts; `captured` are
-    the launches that were put into graphs, None if nothing was captured."""
+    """What checks examine; `captured` are the launches that were put into graphs, None if nothing was captured."""
 
     host: Host
     device: Device
@@ -58,12 +55,12 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What a check found.
+    """The result of a check.
 
     Args:
         severity: ok, note, warning or error.
         count: how many rows it found; 0 if all is well.
-        text: what was found and what it means.
+        text: what it found and what that means.
         damages: the damaged kinds of evidence, if not all that the check declares.
     """
 
@@ -98,8 +95,7 @@ class Check:
 
 
 CHECKS: list[Check] = []
-"""All checks, in the order in which their results are listed. Those of a folder, and of all ranks together, are in
-`folder_checks.py`, which has the complete list."""
+"""All checks in the order of their results; `folder_checks.py` adds those of a folder and has the complete list."""
 
 
 def check(name: str, *damages: Evidence, fine: str) -> Callable[[Callable[[Any], CheckResult]], Check]:
@@ -125,13 +121,7 @@ def check(name: str, *damages: Evidence, fine: str) -> Callable[[Callable[[Any],
 
 
 def check_recording(recording: Recording, *, events: bool = True) -> pa.Table:
-    """Runs all checks of a recording.
-
-    Args:
-        recording: the subject of the checks.
-        events: whether the recording has events. A job's own measurements have none, and only the checks of the
-            file itself apply to them.
-    """
+    """Runs all checks of a recording; without events, as in a job's own measurements, only those of its file."""
     declared = TABLES["data_check"]
     subjects = ("events", "file") if events else ("file",)
     rows = [item.row(recording) for item in CHECKS if SUBJECTS[item.name] in subjects]
@@ -160,9 +150,8 @@ def stream_overlap(recording: Recording) -> CheckResult:
     return CheckResult(
         OK if not count else NOTE if count <= 0.2 * len(rows) else WARNING,
         count,
-        f"{count} of {len(rows)} device events start before an earlier one of their stream has "
-        "ended. Kernels may be launched ahead of the end of the one they depend on. Times that are "
-        "unions count such time once; sums of durations count it twice.",
+        f"{count} of {len(rows)} device events start before an earlier one of their stream has ended, as kernels with "
+        "programmatic dependent launch do. Unions of intervals count such time once; sums of durations count it twice.",
     )
 
 
@@ -175,9 +164,8 @@ def duration_overrun(recording: Recording) -> CheckResult:
     return CheckResult(
         WARNING if count else OK,
         count,
-        f"{count} device events have a duration that runs past the work after them on their stream, "
-        "which is impossible. They are cut where the next event starts; raw_dur_ns keeps what was "
-        "recorded.",
+        f"{count} device events have an impossible duration that runs past later work on their stream. They are cut where "
+        "the next event starts; raw_dur_ns has the recorded duration.",
     )
 
 
@@ -190,7 +178,7 @@ def zero_ts(recording: Recording) -> CheckResult:
     return CheckResult(
         WARNING if count else OK,
         count,
-        f"{count} events have no time (0): the recorder lost it. They count as launched, and take no part in times.",
+        f"{count} events have the time 0: the recorder lost it. They count as launched, but not in times.",
     )
 
 
@@ -204,8 +192,8 @@ def negative_dur(recording: Recording) -> CheckResult:
     return CheckResult(
         WARNING if count else OK,
         count,
-        f"{count} events have no duration or a negative one: they had not ended, or their end was "
-        "lost. Their end was taken from what encloses them or from the end of the recording.",
+        f"{count} events have no duration or a negative one: they had not ended, or their end was lost. They end with what "
+        "encloses them, or with the recording.",
     )
 
 
@@ -221,8 +209,8 @@ def zero_dur(recording: Recording) -> CheckResult:
     return CheckResult(
         ERROR if count else OK,
         count,
-        f"{count} kernels have the duration 0, as all of their device have: for how long they ran was "
-        "not recorded, so device times are not 0 but unknown.",
+        f"{count} kernels have the duration 0, like all of their device: durations were not recorded, so device times are "
+        "unknown, not 0.",
     )
 
 
@@ -248,8 +236,8 @@ def durations_only(recording: Recording) -> CheckResult:
     return CheckResult(
         WARNING if count else OK,
         count,
-        f"Of {count} kernels the file says how long they took and not when. Sums of their durations are as "
-        "measured; idle time, overlap and all times on the host are unknown, whatever an answer shows.",
+        f"The file states durations of {count} kernels, but not when they ran. Sums of durations are as measured; idle time, "
+        "overlap and host times are unknown, whatever an answer shows.",
     )
 
 
@@ -264,8 +252,8 @@ def launch_without_kernel(recording: Recording) -> CheckResult:
     return CheckResult(
         OK if not count else WARNING if share > 0.05 else NOTE,
         count,
-        f"{count} of {len(calls)} kernel launches ({_percent(count, len(calls))}) have no kernel in "
-        "the recording: device work is missing, so device times are too small and idle too large.",
+        f"{count} of {len(calls)} kernel launches ({_percent(count, len(calls))}) have no kernel in the recording: device "
+        "times are too small and idle time too large.",
     )
 
 
@@ -294,8 +282,8 @@ def first_step_starved(recording: Recording) -> CheckResult:
     return CheckResult(
         WARNING if count else OK,
         count,
-        f"{count} launches at the start of the recording have no kernel while later ones do: the "
-        "recorder was not ready. Leave the first step out, or record a warm-up cycle.",
+        f"{count} launches at the start of the recording have no kernel: the recorder was not ready. Leave the first step "
+        "out, or record a warm-up cycle.",
     )
 
 
@@ -325,22 +313,19 @@ def graph_replay_unattributed(recording: Recording) -> CheckResult:
     lost_ns = int(device.dur[replayed[replays.source[replayed] < 0]].sum())
     text = (
         f"{count} device events ({_percent(int(device.dur[replayed].sum()), total_ns)} of device "
-        "time) were replayed from graphs, and one launch stands for many of them."
+        "time) were replayed from graphs; one launch starts many of them."
     )
     if count > lost:
-        text += f" {count - lost} have the operators of the capture that they agree with."
+        text += f" {count - lost} have the operators of a matching capture."
     if lost:
         why = "; ".join(f"{events}: {reason}" for reason, events in sorted(replays.refused.items()))
-        text += f" Which operators put {lost} of them into their graphs is not known ({why})."
+        text += f" The operators of {lost} of them are unknown ({why})."
     damages: list[Evidence] = ["own-launches"]
     if lost:
         damages.append("replayed-operators")
     if empty:
         damages.append("device-work")
-        text += (
-            f" {empty} graph launches have no device event at all: device times are too small and "
-            "idle time cannot be trusted."
-        )
+        text += f" {empty} graph launches have no device event: device times are too small and idle time too large."
     bad = bool(empty) or lost_ns > 0.5 * total_ns
     return CheckResult(WARNING if bad else NOTE, lost or count or empty, text, tuple(damages))
 
@@ -354,17 +339,16 @@ def no_steps(recording: Recording) -> CheckResult:
     steps = recording.steps
     missing = steps.rule != PROFILER_STEP
     if steps.rule == OPTIMIZER_CALLS:
-        text = "No range marks steps; they were taken to run from one call of the optimizer to the next."
+        text = "No step ranges: steps run from one optimizer call to the next."
     elif steps.similarity is not None:
         text = (
-            f"No range marks steps; {len(steps)} repeats were taken for them ({steps.rule}, each starting "
-            f"with {steps.name[0]}), which have {ratio_text(float(np.median(steps.similarity)))} of their "
-            f"operators and ranges in common (median; the least {ratio_text(float(steps.similarity.min()))})."
+            f"No step ranges: {len(steps)} repeats count as steps ({steps.rule}, each starting with {steps.name[0]}); they "
+            f"share {ratio_text(float(np.median(steps.similarity)))} of their operators and ranges (median; at least "
+            f"{ratio_text(float(steps.similarity.min()))})."
         )
     else:
         text = (
-            "No range marks steps, no optimizer was called and nothing recurs alike; the complete "
-            "recording counts as one."
+            "No step ranges, no optimizer call and no repeating pattern found; the whole recording counts as one step."
         )
     return CheckResult(NOTE if missing else OK, int(missing), text)
 
@@ -383,8 +367,8 @@ def clock_skew(recording: Recording) -> CheckResult:
     return CheckResult(
         OK if not count else WARNING if count > 0.001 * len(linked) else NOTE,
         count,
-        f"{count} of {len(linked)} device events start before the call that launched them, by up to "
-        f"{worst} ns: the clocks of host and device disagree.",
+        f"{count} of {len(linked)} device events start before their launch, by up to {worst} ns: the clocks of host and "
+        "device disagree.",
     )
 
 
@@ -400,8 +384,8 @@ def unlinked_kernel_fraction(recording: Recording) -> CheckResult:
     return CheckResult(
         OK if not count else WARNING if part > 0.05 * total else NOTE,
         count,
-        f"{count} device events with {_percent(part, total)} of device time have no launch in the "
-        "recording: they count in device times but belong to no operator, module or range.",
+        f"{count} device events with {_percent(part, total)} of device time have no recorded launch: they count in device "
+        "times but belong to no operator, module or range.",
     )
 
 
@@ -419,8 +403,8 @@ def nameless_kernels(recording: Recording) -> CheckResult:
     return CheckResult(
         OK if not count else WARNING if part > 0.01 * total else NOTE,
         count,
-        f"{count} kernels with {_percent(part, total)} of all kernels' time have no name in the file: what of them is "
-        "communication is unknown and counts as computation.",
+        f"{count} kernels with {_percent(part, total)} of kernel time have no name in the file: communication among them "
+        "counts as computation.",
     )
 
 
@@ -437,19 +421,15 @@ def no_gpu_events(recording: Recording) -> CheckResult:
         return CheckResult(
             ERROR if len(calls) else WARNING,
             1,
-            f"The file is cut off, {launched}and no device event lies before the cut: a tracer may write them last, so "
-            "device times are not 0 but unknown. Read the complete file, or record again.",
+            f"The file is cut off, {launched}and has no device event: tracers may write them last, so device times are "
+            "unknown, not 0. Read the complete file, or record again.",
         )
     if not len(calls):
         return CheckResult(
-            NOTE, 1, "The recording has no device events; record with a device activity to have them.", ("devices",)
+            NOTE, 1, "The recording has no device events; record a device activity to have them.", ("devices",)
         )
-    return CheckResult(
-        ERROR,
-        1,
-        f"{len(calls)} kernels were launched and none is in the recording: device activity was lost, "
-        "so device times are not 0 but unknown.",
-    )
+    text = f"{len(calls)} kernels were launched and none was recorded: device times are unknown, not 0."
+    return CheckResult(ERROR, 1, text)
 
 
 @check("memory_totals", "memory", fine="allocations add up to the recorded totals.")
@@ -469,8 +449,8 @@ def memory_totals(recording: Recording) -> CheckResult:
     return CheckResult(
         WARNING if count else OK,
         count,
-        f"After {count} of {len(order)} allocations and releases the recorded total is not what they "
-        "lead to: some are missing, or their order is lost.",
+        f"After {count} of {len(order)} allocations and frees the recorded total does not add up: some are missing, or out "
+        "of order.",
     )
 
 
@@ -484,7 +464,7 @@ def truncated(recording: Recording) -> CheckResult:
     return CheckResult(
         WARNING if cut else OK,
         int(cut),
-        "The file ends before its JSON does: the writer was stopped. What was written before is kept; "
+        "The file ends before its JSON does: the writer was stopped. Events before the end are read; "
         + ("any step may lack events." if some else "no step is known to be complete."),
         ("file",) if some else None,
     )
@@ -551,7 +531,7 @@ def ended_early(recording: Recording) -> CheckResult:
     elif code is not None:
         text = f"The job ended with exit code {str(code)[:_MAX_CHARACTERS]}"
     else:
-        written = f"last written{after}, and it ran on for an unknown time: " if after else ""
-        text = f"Not closed: {written}the job was killed, or still ran when this was written"
+        written = f"last written{after}; " if after else ""
+        text = f"Not closed: {written}the job was killed later, or still ran when this was written"
         after = ""
-    return CheckResult(NOTE, 1, f"{text}{after}; answers are of what it did until then.")
+    return CheckResult(NOTE, 1, f"{text}{after}; answers cover what it did until then.")

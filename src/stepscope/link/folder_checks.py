@@ -35,7 +35,7 @@ def left_out(files: Sequence[tuple[str, str]]) -> CheckResult:
     return CheckResult(
         WARNING if files else OK,
         len(files),
-        f"{label}{others} is in no answer, because it could not be read: {reason}.",
+        f"{label}{others} could not be read and is in no answer: {reason}.",
     )
 
 
@@ -55,25 +55,25 @@ def spans_apart(recorded: Sequence[tuple[int, int]]) -> CheckResult:
     overlaps = sum(gap < -_OVERLAP_NS for gap in gaps)
     far = [gap for gap in gaps if gap >= _MINUTE_NS]
     together = (
-        "As rank, device and world size agree, they are taken for cycles of one run, and answers put "
-        "them together; ask one file by itself where they are not."
+        "As rank, device and world size agree, they count as cycles of one run, and answers combine them; if they are two "
+        "runs, ask about one file at a time."
     )
     if overlaps:
         return CheckResult(
             WARNING,
             overlaps,
-            f"{overlaps} of {len(ordered)} recordings of the rank overlap in time with the one before, "
-            f"which cycles of one process do not. {together}",
+            f"{overlaps} of {len(ordered)} recordings of the rank overlap in time with the one before, unlike cycles of one "
+            f"process. {together}",
         )
     return CheckResult(
         NOTE if far else OK,
         len(far),
-        f"{len(ordered)} recordings of the rank lie up to {_long_text(max(far, default=0))} apart. {together}",
+        f"{len(ordered)} recordings of the rank are up to {_long_text(max(far, default=0))} apart. {together}",
     )
 
 
 def _long_text(ns: int) -> str:
-    """A long time in the largest unit of which it has at least two."""
+    """A long time in the largest unit with a value of 2 or more."""
     for unit, size in (("days", 1440), ("hours", 60), ("minutes", 1)):
         if ns >= 2 * size * _MINUTE_NS:
             return f"{ns / size / _MINUTE_NS:.3g} {unit}"
@@ -82,16 +82,15 @@ def _long_text(ns: int) -> str:
 
 @check("ranks_guessed", "run", fine="every file says its rank.")
 def ranks_guessed(files: Sequence[tuple[str, int]]) -> CheckResult:
-    """Neither the files nor their names say whose rank they are, so ranks follow the order of the names: what is said
-    about a rank may be true of another one. It has a row only if there are such files. Export traces with the rank in
+    """Neither the files nor their names say whose rank they are, so ranks follow the order of the names: what is shown
+    for a rank may belong to another one. It has a row only if there are such files. Export traces with the rank in
     their name, or initialise `torch.distributed` before recording.
     """
     ranks = [f"{Path(label).name} is rank {rank}" for label, rank in files]
     return CheckResult(
         NOTE if files else OK,
         len(files),
-        f"ranks were guessed from the order of names ({_two_of(ranks)}): no file says its "
-        "rank, so a rank's number may be another's.",
+        f"ranks follow the order of file names ({_two_of(ranks)}): no file states its rank, so numbers may be swapped.",
     )
 
 
@@ -105,7 +104,7 @@ def identical_files(files: Sequence[tuple[str, str]]) -> CheckResult:
     return CheckResult(
         NOTE if files else OK,
         len(files),
-        f"the same recording is there more than once ({_two_of(copies)}): copies were left out.",
+        f"the same recording was given more than once ({_two_of(copies)}): copies were left out.",
     )
 
 
@@ -119,11 +118,11 @@ def collectives_alone(counts: tuple[int, int, int]) -> CheckResult:
     """
     unmatched, unknown, total = counts
     share = f"{unmatched} of {total} collectives of all ranks ({ratio_text(unmatched / total)})" if total else ""
-    why = f"; of {unknown} of them it is not recorded which ranks took part" if unknown else ""
+    why = f"; for {unknown} of them the ranks were not recorded" if unknown else ""
     return CheckResult(
         (WARNING if 10 * unmatched > total else NOTE) if unmatched else OK,
         unmatched,
-        f"{share} could not be matched with another rank's{why}: waiting in them is not told apart from transfer.",
+        f"{share} could not be matched with another rank's{why}: their waiting and transfer cannot be separated.",
     )
 
 
@@ -138,8 +137,8 @@ def collectives_incomplete(counts: tuple[int, int, Sequence[int]]) -> CheckResul
     return CheckResult(
         (WARNING if 10 * incomplete > matched else NOTE) if incomplete else OK,
         incomplete,
-        f"{incomplete} of {matched} matched collectives lack a rank of their group{lack}: it may have arrived last, so "
-        "that the others waited longer than shown, and transferred faster.",
+        f"{incomplete} of {matched} matched collectives lack a rank of their group{lack}: if it arrived last, the others "
+        "waited longer than shown.",
     )
 
 

@@ -386,7 +386,7 @@ def _bounds(found: list[RankedFinding]) -> Iterator[Row]:
     listed = _savings(found)
     advice = "".join(one.finding.advice for one in listed)
     if WITH_HOST in advice:
-        yield {"item": "host", "text": "These bounds include other waits that freed host time may shorten."}
+        yield {"item": "host", "text": "Upper bounds: they include waits that may not shrink."}
     if WITH_OTHERS in advice:
         yield {"item": "others", "text": "They are of ranks' own time." + WITH_OTHERS}
     for caveat in dict.fromkeys(one.caveat for one in listed if one.caveat):

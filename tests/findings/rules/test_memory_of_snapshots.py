@@ -83,8 +83,8 @@ def failed(free_in_one: int, *, asked: int = 4 * MIB, expandable: bool = False) 
 def test_free_memory_in_pieces_explains_an_out_of_memory(found: Any) -> None:
     (row,) = found(failed(MIB), "out-of-memory")
     assert row["title"] == (
-        "Out of memory, by fragmentation: 4.000 MiB asked for, 2.000 MiB free on the device, "
-        "4.000 MiB held by the allocator and unused, at most 1.000 MiB in one piece"
+        "Out of memory, by fragmentation: 4.000 MiB requested, 2.000 MiB free on the device, "
+        "4.000 MiB cached by the allocator, at most 1.000 MiB in one piece"
     )
     assert "expandable_segments:True" in row["advice"]
     assert row["severity"] == "high"

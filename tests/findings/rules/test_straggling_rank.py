@@ -24,7 +24,7 @@ def job(*delays_ms: int, told: bool = True) -> Meetings:
 def test_the_rank_that_the_others_wait_for_is_named_with_its_cause(findings: Findings) -> None:
     (row,) = findings(job(30, 30, 30, 30).rows(), "straggling-rank")
     assert row["title"] == (
-        "Straggling rank: in collectives the others wait 30.00 ms per step for rank 2: computation 100.0 % (gemm)"
+        "Straggling rank: the others wait 30.00 ms per step for rank 2 in collectives: computation 100.0 % (gemm)"
     )
     assert (row["value"], row["rank"], row["saving_high_ns"]) == (0.3, 2, 30 * MS)
     assert row["evidence"] == [{"rank": 2, "cause": "computation", "skew_ns": 30 * MS}]
@@ -66,7 +66,7 @@ def test_waiting_for_the_straggler_is_one_loss_and_no_communication_too(findings
     # 45 ms of a step communicate on three ranks and 15 on rank 2; the three wait 30 ms of them for it.
     value, title = values["communication-bound"]
     assert value == (3 * 45 + 15 - 3 * 30) / 4 / 100
-    assert "beside waiting for rank 2 (22.50 ms)" in title
+    assert "besides waiting for rank 2 (22.50 ms)" in title
     (row,) = findings(job(30, 30, 30, 30, told=False).rows(), "communication-bound")
     assert row["value"] == (3 * 45 + 15) / 4 / 100
 

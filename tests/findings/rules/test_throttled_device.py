@@ -31,21 +31,19 @@ def recording(*counters: Any, ranks: int = 1) -> Any:
 
 def test_a_device_that_is_too_hot_is_found_with_its_clock(findings: Any) -> None:
     (row,) = findings(recording(looks(20, throttled_by_heat=100)), "throttled-device")
-    assert row["title"] == (
-        "Device 0 was held down by heat in 40.0 % of 50 samples taken while it worked, at 700 MHz of 1400; "
-        "it reached 91 °C"
-    )
+    assert "throttled by heat in 40.0 % of 50 samples" in row["title"]
+    assert row["title"].endswith("at 700 MHz of 1400; it reached 91 °C")
     # At most: 40 % of the time half the clock.
     assert (row["value"], row["saving_high_ns"]) == (0.4, 20 * MS)
     assert "cooling" in row["advice"]
 
 
 @pytest.mark.parametrize(
-    ("held", "words"), [({"throttled_by_power": 100}, "its power limit"), ({}, "what its driver does not name")]
+    ("held", "words"), [({"throttled_by_power": 100}, "its power limit"), ({}, "a cause that its driver does not name")]
 )
 def test_a_limit_of_power_and_one_without_a_name_are_said_so(findings: Any, held: dict[str, int], words: str) -> None:
     (row,) = findings(recording(looks(50, **held)), "throttled-device")
-    assert f"held down by {words} in 100.0 %" in row["title"]
+    assert f"throttled by {words} in 100.0 %" in row["title"]
 
 
 def test_a_tenth_of_the_moments_is_no_finding_nor_are_few_moments(findings: Any) -> None:
@@ -61,6 +59,6 @@ def test_moments_at_which_the_device_did_nothing_do_not_count(findings: Any) -> 
 def test_of_several_devices_the_worst_leads(findings: Any) -> None:
     rows = recording(looks(10), looks(40, rank=1, device="1", throttled_by_heat=100), ranks=2)
     (row,) = findings(rows, "throttled-device")
-    assert row["title"].startswith("Device 1 of rank 1 was held down by heat in 80.0 %")
+    assert row["title"].startswith("Device 1 of rank 1 was throttled by heat in 80.0 %")
     assert [(one["rank"], one["device"]) for one in row["evidence"]] == [(1, "1"), (0, "0")]
     assert row["rank"] == 1

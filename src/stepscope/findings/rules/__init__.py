@@ -1,7 +1,7 @@
 """The rules, including those of plug-ins.
 
-`ALL` names them, with `_` for `-`. A rule has a file of its own, named like it; for rules that share a
-file, the file's name stands before the dot.
+`ALL` names them, with `_` for `-`. A rule has a file of its own, named like it; for rules that share a file, the file's
+name stands before the dot.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from stepscope.findings.facts import Facts
 
 QUICK = (
-    "nothing_recorded",
+    "data_quality.nothing_recorded",
     "filled_step.device_only",
     "straggling_rank",
     "input_bound",
     "communication_bound",
-    "copy_bound",
+    "copies.copy_bound",
     "devices_in_turn",
     "host_bound",
     "single_gaps.cold_start",
@@ -41,29 +41,29 @@ QUICK = (
     "filled_step.host_only",
     "filled_step.compute_bound",
     "filled_step.phases_only",
-    "slow_first_batch",
-    "growing_memory",
+    "input_bound.slow_first_batch",
+    "memory.growing_memory",
     "low_utilization",
     "uneven_steps",
     "uneven_steps.first_step",
     "throttled_device",
     "data_quality",
 )
-"""Rules that need only step times, phases and checks, including all that name what limits the
-step. A summary can always afford them."""
+"""Rules that need only step times, phases and checks, including all that name what limits the step. A summary can
+always afford them."""
 
 ALL = (
     *QUICK,
     "synchronization",
-    "pageable_copies",
-    "slow_pinned_copies",
+    "copies.pageable_copies",
+    "copies.slow_pinned_copies",
     "products.amp_off",
     "products.tf32_off",
     "products.tensor_cores_unused",
     "products.misaligned_dimensions",
-    "separate_gemms",
-    "small_kernels",
-    "elementwise_chains",
+    "chains.separate_gemms",
+    "chains.small_kernels",
+    "chains.elementwise_chains",
     "moved_tensors.layout_conversions",
     "moved_tensors.copies_and_casts",
     "unfused_optimizer",
@@ -75,15 +75,15 @@ ALL = (
     "counters.bank_conflicts",
     "counters.register_spills",
     "counters.occupancy_limit",
-    "small_all_reduces",
-    "broadcast_buffers",
-    "allocation_in_steps",
+    "data_parallel.small_all_reduces",
+    "data_parallel.broadcast_buffers",
+    "memory.allocation_in_steps",
     "recomputation",
-    "memory_near_limit",
-    "out_of_memory",
-    "kept_memory",
-    "at_peak.activations_at_peak",
-    "at_peak.optimizer_state_at_peak",
+    "memory.memory_near_limit",
+    "memory.out_of_memory",
+    "memory.kept_memory",
+    "memory.activations_at_peak",
+    "memory.optimizer_state_at_peak",
     "data_parallel",
     "host_use",
     "host_use.host_flagged",

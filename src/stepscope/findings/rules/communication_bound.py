@@ -30,8 +30,7 @@ _INFERENCE = ("fewer ranks to a layer", "smaller types", "one part of the batch 
     "communication-bound",
     "Communication that no computation hides.",
     _SHARE,
-    trade_off="Kernels that run beside communication share multiprocessors and memory bandwidth with it and "
-    "take longer.",
+    trade_off="Kernels that overlap communication share multiprocessors and memory bandwidth with it and take longer.",
     rests_on=("device-times",),
     silent_without=("device-work",),
 )
@@ -46,7 +45,7 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
     For phases it is the part of backward that DDP's own timings found exposed; if all ranks have timings, on the rank
     that waits least: more of it on another is waiting for late ranks.
 
-    At most all of it can be saved; nothing is certain.
+    At most all of it can be saved.
     """
     exposed_ns = max(0, facts.time("communication") - round(facts.waited_for_late_ns))
     share = facts.part_of_step(exposed_ns)
@@ -62,8 +61,8 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
         "loss",
         share,
         "exposed communication, of the step",
-        title=f"Communication-bound: for {facts.amount(exposed_ns)} ranks communicate, or wait for each "
-        f"other, with nothing to hide it{_other_waits(facts)}{source}{_largest_operation(facts, operations)}{_before(facts, exposed_ns)}",
+        title=f"Communication-bound: {facts.amount(exposed_ns)} is communication, or waiting for other ranks, that no "
+        f"computation overlaps{_other_waits(facts)}{source}{_largest_operation(facts, operations)}{_before(facts, exposed_ns)}",
         saving_ns=exposed_ns,
         lost_on="job",
         confidence="low" if 2 * facts.waited_unrecorded_ns > exposed_ns else facts.confidence,
@@ -79,7 +78,7 @@ def _other_waits(facts: Facts) -> str:
     """Says which waiting is not counted."""
     if facts.late is None or not facts.waited_for_late_ns:
         return ""
-    return f", beside waiting for {ranks_text(facts.late.ranks)} ({time_text(facts.waited_for_late_ns)})"
+    return f", besides waiting for {ranks_text(facts.late.ranks)} ({time_text(facts.waited_for_late_ns)})"
 
 
 def _before(facts: Facts, exposed_ns: float) -> str:
@@ -91,8 +90,8 @@ def _before(facts: Facts, exposed_ns: float) -> str:
 
 
 def _by_operation(facts: Facts) -> list[Row]:
-    """Collectives of the counted steps by operation and process group, per step: those with the most exposed
-    time first, or, if that is unknown, with the most time.
+    """Collectives of the counted steps by operation and process group, per step: those with the most exposed time
+    first, or, if that is unknown, with the most time.
 
     `wait_ns` is how long ranks waited for the last one, if that was measured for all of them, on all ranks.
     """
@@ -131,8 +130,8 @@ def _largest_operation(facts: Facts, operations: list[Row]) -> str:
 
 
 def _waiting(facts: Facts, operations: list[Row]) -> float | None:
-    """The share of the collectives' time in which ranks waited for the last; None if it is not measured for
-    nearly all of it, or if the clocks are too imprecise: a wait shorter than their error counts as none.
+    """The share of the collectives' time in which ranks waited for the last; None if it is not measured for nearly all
+    of it, or if the clocks are too imprecise: a wait shorter than their error counts as none.
     """
     total = sum(row["time_ns"] for row in operations)
     measured_rows = [row for row in operations if row["wait_ns"] is not None]
@@ -186,11 +185,11 @@ def _uneven(facts: Facts, operations: list[Row]) -> str:
     waited = _waiting(facts, operations)
     if waited is not None and waited > 0.5:
         return (
-            "Most of the collectives' time is waiting for the rank that comes last: even out the ranks' work before all "
-            "else (`stepscope stragglers SRC` says whom they wait for)."
+            "Most of the collectives' time is waiting for the last rank: balance the ranks' work first "
+            "(`stepscope stragglers SRC` names the late ones)."
         )
     if waited is not None:
         return "`stepscope communication SRC` has sizes, bandwidths and waits."
     if _several(facts):
-        return "Where one rank waits long and another hardly at all, even out their work instead."
-    return "Record all ranks to see whether one comes late: then even out their work instead."
+        return "If one rank waits much longer than the others, balance their work instead."
+    return "Record all ranks to see whether one is late; if so, balance their work instead."

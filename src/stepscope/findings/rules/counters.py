@@ -22,10 +22,7 @@ _CONFLICTS = Threshold(
     "NVIDIA, CUDA C++ Best Practices Guide: n-way conflicts take n passes; a quarter: ours",
 )
 _LOCAL = Threshold(
-    "sectors of local memory, of those of global and local memory",
-    0.1,
-    "ratio",
-    "ours: NVIDIA names no part from which spills matter",
+    "sectors of local memory, of those of global and local memory", 0.1, "ratio", "ours: NVIDIA names none"
 )
 _MEASURED_OCCUPANCY = Threshold(
     "achieved occupancy, measured", 0.25, "ratio", "as for the estimated one of `low-occupancy`"
@@ -68,7 +65,7 @@ def uncoalesced_access(facts: Facts) -> Iterator[Finding]:
     `gld_efficiency` and `gst_efficiency` leave, each weighted by its transactions. Kernels that are closer to the peak
     of compute than to that of memory do not count.
 
-    At most that share of the kernels' time can be saved; nothing is certain, because caches serve some of it.
+    At most that share of the kernels' time can be saved; caches serve some of it.
     """
     yield from of_counters(
         facts,
@@ -97,10 +94,10 @@ def _conflicting(values: dict[str, float]) -> float | None:
     trade_off="Padding takes shared memory, and so may lower occupancy.",
 )
 def bank_conflicts(facts: Facts) -> Iterator[Finding]:
-    """The share of passes over shared memory that bank conflicts caused, in kernels for which L1 and shared
-    memory are closest to their peak; elsewhere other work hides them.
+    """The share of passes over shared memory that bank conflicts caused, in kernels for which L1 and shared memory are
+    closest to their peak; elsewhere other work hides them.
 
-    At most that share of the kernels' time can be saved; nothing is certain.
+    At most that share of the kernels' time can be saved.
     """
     yield from of_counters(
         facts,
@@ -135,7 +132,7 @@ def register_spills(facts: Facts) -> Iterator[Finding]:
     device memory, behind L1 and L2. The rule takes the share of local accesses among the sectors of global and local
     accesses, in kernels that are not bound by compute.
 
-    At most that share of the kernels' time can be saved; nothing is certain.
+    At most that share of the kernels' time can be saved.
     """
     yield from of_counters(
         facts,
@@ -168,18 +165,18 @@ def _limited_occupancy(values: dict[str, float]) -> float | None:
     trade_off="Threads with fewer registers and less shared memory may go to memory more often.",
 )
 def occupancy_limit(facts: Facts) -> Iterator[Finding]:
-    """Kernels with a measured occupancy below a quarter that their launch limits (a theoretical occupancy of at
-    most a half), below 60 % of the peak of compute and of memory, with at least a wave of blocks, and
-    not on tensor cores, which need few warps. The evidence has the blocks that fit a multiprocessor by each of
-    its limits: the smallest one limits occupancy. `low-occupancy` has the kernels that were not measured.
+    """Kernels with a measured occupancy below a quarter that their launch limits (a theoretical occupancy of at most a
+    half), below 60 % of the peak of compute and of memory, with at least a wave of blocks, and not on tensor cores,
+    which need few warps. The evidence has the blocks that fit a multiprocessor by each of its limits: the smallest one
+    limits occupancy. `low-occupancy` has the kernels that were not measured.
 
-    At most the distance to the peak of compute or memory can be saved; nothing is certain.
+    At most the distance to the peak of compute or memory can be saved.
     """
     yield from of_counters(
         facts,
         _limited_occupancy,
         _LOST,
-        title="Occupancy held down by the launch leaves kernels waiting for latency, up to {}",
+        title="Occupancy limited by the launch leaves kernels waiting for latency, up to {}",
         metric="kernels' time times what is left to the peak of compute or memory, per step",
         advice="See which limit is least (registers, shared memory, blocks or warps of `stepscope metrics`): smaller "
         "tiles or fewer stages, __launch_bounds__, or other block sizes.",

@@ -30,12 +30,12 @@ _TAKES_PART = Threshold(
 )
 def devices_in_turn(facts: Facts) -> Iterator[Finding]:
     """A process that drives several devices: the time in which any of them computes, minus the mean time for which one
-    does. It is 0 if all compute at once, and half of the step or more if a model is spread over two devices and
-    each batch runs through one after the other. Steps look filled then (a moment is Kernel if any device computes),
-    but each device is idle for most of them. Devices that compute next to nothing do not count.
+    does. It is 0 if all compute at once, and half of the step or more if a model is spread over two devices and each
+    batch runs through one after the other. Steps look filled then (a moment is Kernel if any device computes), but each
+    device is idle for most of them. Devices that compute next to nothing do not count.
 
     At most this time can be saved, if the same work is always spread evenly over all devices, plus the time of copies
-    between them with nothing else running; nothing is certain, because the work of one may need another's.
+    between them with nothing else running; the work of one may need another's.
     """
     if not facts.has_steps or len(facts.devices) <= len(facts.scope.ranks):
         return
@@ -48,8 +48,8 @@ def devices_in_turn(facts: Facts) -> Iterator[Finding]:
         "loss",
         facts.part_of_step(lost_ns),
         _SHARE.name,
-        title=f"Devices take turns: for {facts.amount(lost_ns)} a device waits in the mean while another of its process "
-        f"computes; each computes for {ratio_text(facts.part_of_step(used))}",
+        title=f"Devices take turns: on average a device waits {facts.amount(lost_ns)} while another of its process computes; "
+        f"each computes {ratio_text(facts.part_of_step(used))} of it",
         saving_ns=lost_ns + facts.time("copy"),
         confidence="high",
         evidence=first(rows, 8),
@@ -57,8 +57,8 @@ def devices_in_turn(facts: Facts) -> Iterator[Finding]:
         "(torch.distributed.pipelining), or give each device a process that has all of the model or a shard of it "
         "(DistributedDataParallel, fully_shard)."
         if facts.in_pytorch
-        else "`stepscope utilization` for each device. Give all devices work at once: parts of the batch one behind the other, "
-        "or a process for each device.",
+        else "`stepscope utilization` for each device. Give all devices work at once: parts of the batch in a pipeline, or a "
+        "process for each device.",
         query="stepscope utilization SRC",
     )
 

@@ -22,8 +22,8 @@ def device_only(facts: Facts) -> Iterator[Finding]:
         return
     share = facts.share("kernel")
     title = (
-        f"No operators in the recording: kernels fill {facts.amount(facts.time('kernel'))}, and "
-        "what the host did while the device was idle is unknown"
+        f"No operators recorded: kernels fill {facts.amount(facts.time('kernel'))}; what the host did while the device was "
+        "idle is unknown"
     )
     again = "ProfilerActivity.CPU" if facts.by_torch_profiler else "NVTX ranges (in PyTorch those of emit_nvtx)"
     advice = f"`stepscope kernels`; record with {again} too, to see operators and causes."
@@ -31,8 +31,8 @@ def device_only(facts: Facts) -> Iterator[Finding]:
     if lost and not facts.time("kernel", "communication"):
         share = 0
         title = (
-            f"{lost} kernel {'launch' if lost == 1 else 'launches'} and no kernel: the device's work is not in "
-            "the recording, and how long it computed is unknown"
+            f"{lost} kernel {'launch' if lost == 1 else 'launches'} and no kernel: device work is missing, so how long the "
+            "device computed is unknown"
         )
         again = "ProfilerActivity.CUDA" if facts.by_torch_profiler else "nsys profile --trace=cuda"
         advice = f"`stepscope launches`; record again with {again}, while no other profiler holds the device."
@@ -80,19 +80,18 @@ def host_only(facts: Facts) -> Iterator[Finding]:
     filled_ns = facts.time("cpu_exec")
     name, self_ns = facts.busiest_operator or ("", 0.0)
     if facts.part_of_step(self_ns) > LEADING.value:
-        busiest, where = f"; self time of {name} is {facts.amount(self_ns)}", "operators"
+        busiest, where = f"; {name} alone takes {facts.amount(self_ns)}", "operators"
     else:
-        busiest = f"; self time of no operator is above {facts.amount(self_ns)}" if name else ""
+        busiest = f"; no single operator dominates (the largest: {facts.amount(self_ns)})" if name else ""
         in_modules = _in_modules_ns(facts) >= FILLED.value * filled_ns
         where = "modules" if in_modules else "call-tree"
     yield of_step(
         "work",
         facts.share("cpu_exec"),
         "operators' and Python's part of the step",
-        title="No device in the recording: operators, Python and named ranges on the host fill "
-        f"{facts.amount(filled_ns)}{busiest}",
+        title=f"CPU-bound, no device recorded: operators, Python and ranges on the host fill {facts.amount(filled_ns)}{busiest}",
         confidence="high",
-        advice=f"`stepscope {where}`; if the job uses a device, record with ProfilerActivity.CUDA (XPU, ...) to see it.",
+        advice=f"`stepscope {where}`. If the job uses a device, record it with ProfilerActivity.CUDA (XPU, ...).",
         query=facts.parts_query,
     )
 
@@ -127,9 +126,7 @@ def phases_only(facts: Facts) -> Iterator[Finding]:
     whether the host computes, waits or sleeps in them.
     """
     if not _on_device(facts):
-        title = (
-            "Forward, backward and optimizer fill {} on the host; phases alone do not show whether it computes or waits"
-        )
+        title = "Forward, backward and optimizer fill {} on the host; phases do not show whether it computes or waits"
         yield from _of_phases(facts, title, "modules and operators")
 
 

@@ -12,19 +12,11 @@ from stepscope.findings.of_kernels import of_kernels
 
 _EMPTY = worth("time of multiprocessors without a block", 0.05)
 _OCCUPANCY = Threshold(
-    "estimated achieved occupancy",
-    0.25,
-    "ratio",
-    "NVIDIA, CUDA C++ Best Practices Guide: low occupancy keeps latency of memory from being hidden; a quarter: ours",
+    "estimated achieved occupancy", 0.25, "ratio", "ours; CUDA C++ Best Practices Guide: low occupancy exposes latency"
 )
 _SLOW = worth("such kernels", 0.10)
 _TAILS = worth("time lost in last waves", 0.05)
-_WAVES = Threshold(
-    "full waves of a kernel",
-    10,
-    "count",
-    "ours: after more than ten, blocks end at times of their own and the last wave costs little",
-)
+_WAVES = Threshold("full waves of a kernel", 10, "count", "ours: with more, the last wave costs little")
 
 _BLOCKS = """
     WITH launched AS (
@@ -62,16 +54,16 @@ _QUERY = f"""{_BLOCKS}
     trade_off="A larger batch needs more memory and changes convergence; kernels side by side share bandwidth.",
 )
 def small_grids(facts: Facts) -> Iterator[Finding]:
-    """A kernel with fewer blocks than multiprocessors leaves the others empty: its duration times the
-    share of multiprocessors without a block is lost, unless another stream fills it.
+    """A kernel with fewer blocks than multiprocessors leaves the others empty: its duration times the share of
+    multiprocessors without a block is lost, unless another stream fills it.
 
-    At most this time can be saved, by a batch that fills the device; nothing is certain.
+    At most this time can be saved, by a batch that fills the device.
     """
     yield from of_kernels(
         facts,
         lambda group: group.kind == "computation" and (group.idle_sm_ns or 0) > 0,
         _EMPTY,
-        title=f"Kernels with fewer blocks than {processors(facts)} leave the others idle: as if all of the device were idle for {{}}",
+        title=f"Kernels with fewer blocks than {processors(facts)} leave some idle: as much as a device idle for {{}}",
         metric="kernels' time times the part of multiprocessors without a block, per step",
         saving=1,
         confidence="low",
@@ -89,11 +81,11 @@ def small_grids(facts: Facts) -> Iterator[Finding]:
     trade_off="Threads with fewer registers and less shared memory may go to memory more often.",
 )
 def low_occupancy(facts: Facts) -> Iterator[Finding]:
-    """Kernels with at least one block per multiprocessor and an estimated occupancy below a quarter.
-    Products are efficient with few threads and many registers and do not count; kernels with fewer blocks
-    than multiprocessors are in `small-grids`, and those with a measured occupancy in `occupancy-limit`.
+    """Kernels with at least one block per multiprocessor and an estimated occupancy below a quarter. Products are
+    efficient with few threads and many registers and do not count; kernels with fewer blocks than multiprocessors are
+    in `small-grids`, and those with a measured occupancy in `occupancy-limit`.
 
-    At most their time can be saved; nothing is certain.
+    At most their time can be saved.
     """
     yield from of_kernels(
         facts,
@@ -126,12 +118,12 @@ def low_occupancy(facts: Facts) -> Iterator[Finding]:
     trade_off="Other sizes are another model: a larger one takes more of everything else.",
 )
 def tail_waves(facts: Facts) -> Iterator[Finding]:
-    """A device runs as many blocks at once as fit its multiprocessors, by their threads, registers
-    and shared memory; the others wait for the next wave. With 1.1 waves a kernel takes the time of
-    two. The loss is its duration times the empty share of its last wave, for kernels of more than one and
-    fewer than ten waves; it needs grids, registers and the device's properties.
+    """A device runs as many blocks at once as fit its multiprocessors, by their threads, registers and shared memory;
+    the others wait for the next wave. With 1.1 waves a kernel takes the time of two. The loss is its duration times the
+    empty share of its last wave, for kernels of more than one and fewer than ten waves; it needs grids, registers and
+    the device's properties.
 
-    At most that can be saved; nothing is certain, because blocks do not all take the same time.
+    At most that can be saved; blocks do not all take the same time.
     """
     if not facts.enough_work or not facts.devices:
         return
@@ -140,7 +132,7 @@ def tail_waves(facts: Facts) -> Iterator[Finding]:
     if facts.part_of_step(lost) <= _TAILS.value:
         return
     yield of_time(
-        title=f"Last waves of blocks that fill little of the device lose {facts.amount(lost)}",
+        title=f"Partly filled last waves of blocks lose {facts.amount(lost)}",
         metric="time lost in last waves, per step",
         time_ns=lost,
         confidence="low",

@@ -31,9 +31,9 @@ _DOING = {
 }
 _VISIBLE = 0.0005
 """Smaller shares would be shown as 0.0 %."""
-_ELSEWHERE = "Python that leaves the step has to run elsewhere."
-_CAPTURED = "Captured graphs fix shapes and addresses and hold memory of their own."
-_COMPILED = "torch.compile takes its time at the start and for each new shape."
+_ELSEWHERE = "Python moved out of the step has to run elsewhere."
+_CAPTURED = "Captured graphs fix shapes and addresses and have their own memory."
+_COMPILED = "torch.compile takes time at the start and for each new shape."
 
 
 @rule(
@@ -55,12 +55,11 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
     that launch work fill most of these waits, an operator takes the host longer than its kernel takes the device, and
     launching less is the cure.
 
-    For phases, which do not contain the device's idle time, it is reported if the device had run out of work
-    in most steps; its share is the host's time in forward, backward and optimizer.
+    For phases, which do not contain the device's idle time, it is reported if the device had run out of work in most
+    steps; its share is the host's time in forward, backward and optimizer.
 
     At most all of it can be saved, plus the other waits for the host and its loader, which a host that gets ahead
-    hides; nothing is certain, because the recorder itself slows the host. Phases, and less work than a training step
-    has, give no saving.
+    hides; the recorder itself slows the host. Phases, and less work than a training step has, give no saving.
     """
     if facts.phases_alone is not None:
         yield from _of_phases(facts)

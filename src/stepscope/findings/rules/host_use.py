@@ -9,22 +9,21 @@ from stepscope.findings.declare import Finding, Threshold, rule
 from stepscope.findings.facts import Facts
 from stepscope.findings.host_limits import DEVICE_TIMED, HOST_LIMITS, HOST_PARTS
 
-_WHO_WAITS = "A trace of all ranks says who waits for whom; then larger messages, sent less often, beside computation."
+_WHO_WAITS = "A trace of all ranks shows who waits for whom; then send larger messages, less often, and overlap them."
 _THREADS = "{sampled} where its threads are"
 _METRIC_TITLES = {
     "cpu_utilization": (
         "The job used {part} of the processors that it may use",
-        f"{_THREADS}: one that works while the others wait, input, or locks. `stepscope host-metrics` has the rest of the picture.",
+        f"{_THREADS}: one works while the others wait, input, or locks. `stepscope host-metrics` has the rest.",
     ),
     "core_utilization": (
         "The job used {part} of the physical cores, by {report}",
-        f"{_THREADS}; `stepscope host-metrics` has the rest of the picture.",
+        f"{_THREADS}; `stepscope host-metrics` has the rest.",
     ),
     "run_queue_wait": (
-        "Threads that could run had no processor for {part} of that time",
-        "Where the job runs more threads than it has processors, run fewer (OMP_NUM_THREADS, torch.set_num_threads, num_workers "
-        "of the DataLoader, ranks of the node). Where it does not, others on the node take them, or a limit of its "
-        "container: give it processors of its own.",
+        "The machine is overloaded: threads that could run had no processor for {part} of that time",
+        "If the job runs more threads than it has processors, run fewer (OMP_NUM_THREADS, torch.set_num_threads, num_workers "
+        "of the DataLoader, ranks of the node). Otherwise other jobs on the node, or a limit of its container, take them.",
     ),
     "mpi_time": ("MPI takes {part} of the elapsed time, by {report}", _WHO_WAITS),
     "ccl_time": ("oneCCL takes {part} of the elapsed time, by {report}", _WHO_WAITS),
@@ -45,7 +44,6 @@ def host_use(facts: Facts) -> Iterator[Finding]:
     if not parts:
         return
     on_device = facts.scope.value(DEVICE_TIMED)
-    # What is in no recording here is no command to ask it.
     sampled = "`stepscope hotspots` says" if facts.has_rows("stack_sample") else "A sampled run says"
     for row in parts:
         limit = HOST_LIMITS.get(row["kind"])
@@ -86,18 +84,15 @@ _OF_THE_HOST = frozenset({*_PART_OF, *_TO_BE_HIGH, "memory_stalls", "openmp_imba
 
 
 _MIN_SHARE = Threshold(
-    "part of time, slots or accesses from which on it counts",
-    0.05,
-    "ratio",
-    "ours: below it little can be gained, whatever is flagged",
+    "part of time, slots or accesses from which on it counts", 0.05, "ratio", "ours: below it little can be gained"
 )
 
 
 @rule("host-flagged", "Stalls, imbalance, disk and vectorization that Intel's APS flags.", _MIN_SHARE)
 def host_flagged(facts: Facts) -> Iterator[Finding]:
-    """A metric in a summary of APS that APS itself flags, by its own thresholds. Metrics that
-    `host-use` judges are left out, and so are parts of another flagged metric (cache and DRAM stalls are parts of
-    memory stalls). Such metrics do not show what a step could save.
+    """A metric in a summary of APS that APS itself flags, by its own thresholds. Metrics that `host-use` judges are
+    left out, and so are parts of another flagged metric (cache and DRAM stalls are parts of memory stalls). Such
+    metrics do not show what a step could save.
     """
     rows = [row for row in facts.rows_of("host_metric", _FLAGGED) if not row["advice"].startswith(_ON_OUTLIERS)]
     flagged = {row["kind"] for row in rows}
@@ -113,6 +108,6 @@ def host_flagged(facts: Facts) -> Iterator[Finding]:
             value=row["part"],
             unit="ratio",
             evidence=(row,),
-            advice="`stepscope host-metrics SRC` says what to look at next; the evidence has what APS says.",
+            advice="`stepscope host-metrics SRC` lists what to look at next; the evidence has APS's own text.",
             query="stepscope host-metrics SRC",
         )

@@ -40,8 +40,8 @@ def dependency_bound(facts: Facts) -> Iterator[Finding]:
         ("other",),
         _DEPENDENCY,
         metric="idle time before work that was launched in time, of the step",
-        title="Dependency-bound: for {} the device has its next work but waits for another stream, "
-        "event or rank, or for something that was not recorded" + (f"; {places}" if places else ""),
+        title="Dependency-bound: for {} the device has its next work but waits for another stream, event or rank, or for "
+        "something not recorded" + (f"; {places}" if places else ""),
         advice=f"`stepscope idle` for the streams that wait.{_for_whom(facts)}",
         evidence=first(waits),
     )
@@ -55,8 +55,8 @@ def dependency_bound(facts: Facts) -> Iterator[Finding]:
     silent_without=("device-work",),
 )
 def gap_bound(facts: Facts) -> Iterator[Finding]:
-    """The gaps below 30 µs before work that had been launched in time (kernel wait in `idle`): the
-    device's own delay between two pieces of work. `small-kernels` says what fewer kernels could save.
+    """The gaps below 30 µs before work that had been launched in time (kernel wait in `idle`): the device's own delay
+    between two pieces of work. `small-kernels` says what fewer kernels could save.
     """
     replayed = facts.has_rows("host_event", "role = 'graph_launch'")
     cures = joined("fused operators", compile_it(facts), "" if replayed else graphs(facts))
@@ -65,8 +65,7 @@ def gap_bound(facts: Facts) -> Iterator[Finding]:
         ("kernel wait",),
         _GAPS,
         metric=_GAPS.name,
-        title="Gap-bound: for {} the device is between two pieces of work that were launched in time, "
-        f"each gap shorter than {time_text(KERNEL_WAIT_NS)}",
+        title=f"Gap-bound: {{}} is gaps below {time_text(KERNEL_WAIT_NS)} between work that was launched in time",
         advice=f"`stepscope kernels`: fewer, longer ones ({cures}) leave fewer gaps.",
     )
 
@@ -78,16 +77,16 @@ def gap_bound(facts: Facts) -> Iterator[Finding]:
     silent_without=("device-work",),
 )
 def idle(facts: Facts) -> Iterator[Finding]:
-    """The time in which nothing ran on a device before work whose launch was not recorded (unlinked in
-    `idle`): it is unknown whether it was launched late.
+    """The time in which nothing ran on a device before work whose launch was not recorded (unlinked in `idle`): it is
+    unknown whether it was launched late.
     """
     yield from _idle(
         facts,
         ("unlinked", None),
         _UNKNOWN,
         metric=_UNKNOWN.name,
-        title="Idle: for {} nothing runs on the device, for reasons that were not recorded",
-        advice="`stepscope idle`; the launches that would say why are not in the recording.",
+        title="Idle: for {} nothing runs on the device, and the recording does not show why",
+        advice="`stepscope idle`; the launches that would show why were not recorded.",
     )
 
 

@@ -11,11 +11,7 @@ from stepscope.findings.facts import Facts, first
 from stepscope.link.intervals import covered
 
 _USE = Threshold("GPU utilisation", 0.50, "ratio", "TensorBoard profiler plugin: GPU utilisation < 50 %")
-_OTHER = worth(
-    "DataLoader and communication together",
-    0.15,
-    "ours: above it they are the cause, and a larger batch would not cure it",
-)
+_OTHER = worth("DataLoader and communication together", 0.15, "ours: above it they are the cause")
 _LAUNCHING = Threshold(
     "waits that many launches make, without operators that launch nothing, of the time without kernels",
     0.50,
@@ -43,11 +39,11 @@ _OUTERMOST = """
     silent_without=("device-work",),
 )
 def low_utilization(facts: Facts) -> Iterator[Finding]:
-    """Utilisation is the share of the steps in which at least one kernel runs. The loss is counted
-    under its cause (`host-bound`), so no saving is stated here. It is silent if the cause is input or
-    communication, single long waits, or operators on the host that launch nothing, which a larger batch
-    lengthens too (preprocessing of each sample, say); if the recording has no host side; and if no steps
-    are found, because outside of them the device waits for no one.
+    """Utilisation is the share of the steps in which at least one kernel runs. The loss is counted under its cause
+    (`host-bound`), so no saving is stated here. It is silent if the cause is input or communication, single long waits,
+    or operators on the host that launch nothing, which a larger batch lengthens too (preprocessing of each sample,
+    say); if the recording has no host side; and if no steps are found, because outside of them the device waits for no
+    one.
     """
     use = facts.utilization
     if use is None or use >= _USE.value or not facts.enough_work or not facts.has_host:
@@ -67,9 +63,8 @@ def low_utilization(facts: Facts) -> Iterator[Finding]:
         value=use,
         unit="ratio",
         evidence=first(rows, 8),
-        advice=f"Raise the batch size as far as memory and {'convergence' if facts.trains else 'latency'} "
-        "allow: the host's time for a "
-        "step hardly grows with it. Or share the device among several processes.",
+        advice=f"Raise the batch size as far as memory and {'convergence' if facts.trains else 'latency'} allow: the host's time "
+        "per step hardly grows with it. Or share the device among several processes.",
         query="stepscope utilization SRC",
     )
 
@@ -97,6 +92,6 @@ def _measure(facts: Facts, *, launching: bool) -> float:
 
 
 def low_use(facts: Facts) -> str:
-    """Says that utilisation is low, at the end of a sentence about a device that waits; empty if it is not."""
+    """The end of a sentence about a device that waits: its utilisation, if low."""
     use = facts.utilization
     return "" if use is None or use >= _USE.value else f"; GPU utilisation is {ratio_text(use)}"

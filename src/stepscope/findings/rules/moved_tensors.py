@@ -22,11 +22,10 @@ _COPIES = worth("copies and casts on the device", 0.05, "TraceLens: a direction 
     trade_off="Operators without a channels-last kernel convert back, or run slower.",
 )
 def layout_conversions(facts: Facts) -> Iterator[Finding]:
-    """Kernels of cuDNN and MIOpen that convert a convolution's tensors, because its fast kernels need
-    channels last and the tensors are channels first; known by name (`nchwToNhwcKernel`,
-    `batched_transpose_...`).
+    """Kernels of cuDNN and MIOpen that convert a convolution's tensors, because its fast kernels need channels last and
+    the tensors are channels first; known by name (`nchwToNhwcKernel`, `batched_transpose_...`).
 
-    At most all of their time can be saved; nothing is certain: weights may still be converted.
+    At most all of their time can be saved; weights may still be converted.
     """
     yield from of_kernels(
         facts,
@@ -49,11 +48,10 @@ def layout_conversions(facts: Facts) -> Iterator[Finding]:
     trade_off="Kernels may be slower on inputs that are not contiguous.",
 )
 def copies_and_casts(facts: Facts) -> Iterator[Finding]:
-    """Device work that `aten::copy_` and similar operators launched, except copies between the host and the
-    device. It includes autocast's cast of each weight.
+    """Device work that `aten::copy_` and similar operators launched, except copies between the host and the device. It
+    includes autocast's cast of each weight.
 
-    At most all of it can be saved, with the host's time in these operators; nothing is certain, because some copies are
-    needed.
+    At most all of it can be saved, with the host's time in these operators; some copies are needed.
     """
     yield from of_kernels(
         facts,

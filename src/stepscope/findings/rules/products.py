@@ -17,26 +17,13 @@ from stepscope.findings.of_kernels import of_kernels
 
 _WIDE = worth("products in float32", 0.05, "ours: below it mixed precision has little to win")
 _NARROW = Threshold(
-    "products in 16 bits and less, of all products",
-    0.10,
-    "ratio",
-    "ours: above it mixed precision is on, and what stays in float32 may be meant to (DLProf 20.10 "
-    "recommended AMP where it was on)",
+    "products in 16 bits and less, of all products", 0.10, "ratio", "ours: above it mixed precision is on"
 )
 _PLAIN = worth("float32 products off tensor cores", 0.05, "ours: below it TF32 has little to win")
 _AMPERE = Threshold("compute capability, major", 8, "count", "NVIDIA Ampere whitepaper: TF32 came with 8.0")
-_OFF = worth(
-    "products in 16 bits off tensor cores",
-    0.02,
-    "ours: below it there is little to win; the TensorBoard plugin only asks whether none are used",
-)
+_OFF = worth("products in 16 bits off tensor cores", 0.02, "ours: below it there is little to win")
 _SMALL = worth("products on kernels of small alignment", 0.01)
-_LOAD = Threshold(
-    "bytes loaded at a time",
-    16,
-    "bytes",
-    "NVIDIA, Matrix Multiplication Background User's Guide: sizes should be multiples of 16 bytes",
-)
+_LOAD = Threshold("bytes loaded at a time", 16, "bytes", "NVIDIA, Matrix Multiplication Background User's Guide")
 
 
 _HALVED = ("element-wise", "normalisation", "reduction")
@@ -51,14 +38,14 @@ _HALVED = ("element-wise", "normalisation", "reduction")
     trade_off="Casts of weights and activations take time of their own, and results keep fewer bits.",
 )
 def amp_off(facts: Facts) -> Iterator[Finding]:
-    """Products are matrix products, convolutions and attention, by operator and kernel; their element
-    type comes from inputs if they were recorded, else from the kernel's name. Products in TF32
-    count as float32, too. Those of unknown type count neither way.
+    """Products are matrix products, convolutions and attention, by operator and kernel; their element type comes from
+    inputs if they were recorded, else from the kernel's name. Products in TF32 count as float32, too. Those of unknown
+    type count neither way.
 
     At most all of their time can be saved (the ratio of both types' peaks does not limit it: a kernel in 16 bits may
     come closer to its own peak), and half of that of element-wise kernels, normalisations and reductions except the
-    optimizer's, because they move half the bytes. Nothing is certain: autocast leaves some of these in float32, kernels
-    may have other bounds, and the host may be slower than the device.
+    optimizer's, because they move half the bytes. Autocast leaves some of these in float32, kernels may have other
+    bounds, and the host may be slower than the device.
     """
     if not facts.has_tensor_cores or not facts.enough_work:
         return
@@ -117,10 +104,10 @@ def _class(group: Group) -> str:
     trade_off="Products keep ten bits of mantissa instead of 23.",
 )
 def tf32_off(facts: Facts) -> Iterator[Finding]:
-    """Float32 products whose kernel's name shows that it does not use tensor cores. By default PyTorch uses TF32
-    for convolutions but not for matrix products. Products with a vector do not count.
+    """Float32 products whose kernel's name shows that it does not use tensor cores. By default PyTorch uses TF32 for
+    convolutions but not for matrix products. Products with a vector do not count.
 
-    At most their time can be saved; nothing is certain, because many products are bound by memory.
+    At most their time can be saved; many products are bound by memory.
     """
     if facts.capability is None or facts.capability < _AMPERE.value:
         return
@@ -150,7 +137,7 @@ def tensor_cores_unused(facts: Facts) -> Iterator[Finding]:
     work of the tensor pipe; others count neither way, and products with a vector have no use for them. The evidence
     names the sizes that prevent them, if inputs were recorded.
 
-    At most their time can be saved; nothing is certain.
+    At most their time can be saved.
     """
     if not facts.has_tensor_cores:
         return
@@ -203,11 +190,10 @@ def _idle_pipe(facts: Facts, group: Group) -> bool:
     trade_off="Padding is computed and stored like the rest.",
 )
 def misaligned_dimensions(facts: Facts) -> Iterator[Finding]:
-    """Sizes alone prove nothing: libraries handle many. The kernel's name must show it: a
-    CUTLASS kernel with an alignment (`_align1`) of less than 16 bytes of its type. The
-    evidence names the sizes if inputs were recorded.
+    """Sizes alone prove nothing: libraries handle many. The kernel's name must show it: a CUTLASS kernel with an
+    alignment (`_align1`) of less than 16 bytes of its type. The evidence names the sizes if inputs were recorded.
 
-    At most the kernels' time can be saved; nothing is certain.
+    At most the kernels' time can be saved.
     """
     yield from of_kernels(
         facts,

@@ -9,10 +9,7 @@ from stepscope.findings.facts import Facts, first
 
 _SHARE = worth("device time of recomputed forward", 0.05, "ours: below it memory is worth more")
 _BACKWARD = Threshold(
-    "recomputed forward over the rest of backward",
-    1.0,
-    "ratio",
-    "ours: gradients take twice their forward; what is more belongs to gradients of gradients",
+    "recomputed forward over the rest of backward", 1.0, "ratio", "ours: more belongs to gradients of gradients"
 )
 
 _RERUNS = """
@@ -42,8 +39,8 @@ _LAUNCHED = """
         JOIN host_event AS op ON op.rank = work.rank AND op.id = work.operator_id
     )
 """
-"""Work of operators in backward, and whether one between them and the backward node above them, or
-they themselves, have a number, or that node is a checkpoint's."""
+"""Work of operators in backward, and whether one between them and the backward node above them, or they themselves,
+have a number, or that node is a checkpoint's."""
 
 _NODES = """
     SELECT sum(dur_ns)::BIGINT AS ns FROM (
@@ -60,7 +57,7 @@ _NODES = """
     "Activation checkpoints, whose forward runs again in backward.",
     _SHARE,
     _BACKWARD,
-    trade_off="Activations that are not computed again are kept: peak memory grows.",
+    trade_off="Activations that are not computed again stay in memory: its peak grows.",
     rests_on=("launches",),
 )
 def recomputation(facts: Facts) -> Iterator[Finding]:
@@ -70,8 +67,7 @@ def recomputation(facts: Facts) -> Iterator[Finding]:
     own backward node calls. Backward of backward (create_graph=True) numbers its operators too: if these take longer
     than the rest of backward, the rule is silent.
 
-    At most their device time and that of the host in such backward nodes can be saved, if memory allows; nothing is
-    certain, because it may not.
+    At most their device time and that of the host in such backward nodes can be saved, if memory allows; it may not.
     """
     if not facts.enough_work or not facts.has_rows("host_event", _RERUNS.replace("{counted}", facts.counted)):
         return

@@ -1,5 +1,5 @@
-"""Long waits of a device in few gaps: the cost of a first use, what the host does in them, and
-those in which the host itself waits."""
+"""Long waits of a device in few gaps: the cost of a first use, what the host does in them, and those in which the host
+itself waits."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ _FEW = Threshold(
 )
 _EACH = Threshold("a single long wait, of its step's waits for the host", EACH, "ratio", "ours: less is one of many")
 _LONG = Threshold(
-    "a single long wait",
-    LONG_NS,
-    "ns",
-    "ours: eager PyTorch launches an operator within 5 to 100 µs, the recorder's cost included",
+    "a single long wait", LONG_NS, "ns", "ours: eager PyTorch launches an operator in 5 to 100 µs, recorded"
 )
 _SLOW = Threshold(
     "what is done once, over the median of calls of its name",
@@ -63,8 +60,8 @@ def cold_start(facts: Facts) -> Iterator[Finding]:
         facts.host_waits.sort(cold=True),
         _COLD,
         title="Cold start: for {amount} the device waits for one-time work: {filled}",
-        advice=f"Warm up before recording ({_warm_up(facts)}) and judge the steps after it; what recurs in every recording can "
-        "be loaded or allocated before the first step.",
+        advice=f"Warm up before recording ({_warm_up(facts)}); load or allocate before the first step what recurs in every "
+        "recording.",
         saves=False,
     )
 
@@ -81,21 +78,21 @@ def cold_start(facts: Facts) -> Iterator[Finding]:
     silent_without=("device-work",),
 )
 def single_gaps(facts: Facts) -> Iterator[Finding]:
-    """The waits that `host-bound` would count, if the five longest gaps of a step contain most of them:
-    those of at least 100 µs and 5 % of the step's waits. Launching less does not shorten them. The finding names what
-    fills a gap: runtime calls of one name that cover half of it, or the innermost operator,
-    Python frame or range that does. The short ones beside them stay with `host-bound`.
+    """The waits that `host-bound` would count, if the five longest gaps of a step contain most of them: those of at
+    least 100 µs and 5 % of the step's waits. Launching less does not shorten them. The finding names what fills a gap:
+    runtime calls of one name that cover half of it, or the innermost operator, Python frame or range that does. The
+    short ones beside them stay with `host-bound`.
 
     At most all of it can be saved, plus the time of the fillers beside the gaps, while the device works: a host without
-    them gets ahead, and hides other waits. Nothing is certain.
+    them gets ahead, and hides other waits.
     """
     yield from _loss(
         facts,
         facts.host_waits.sort(),
         _SINGLE,
         title="Single gaps: for {amount} the device waits for the host in {few}: {filled}",
-        advice="`stepscope idle` for the longest gaps; take what fills them out of the step, do it in "
-        "another thread or process ahead of time, or launch work before it.",
+        advice="`stepscope idle` for the longest gaps; move what fills them out of the step or to another thread or process, "
+        "or launch work before it.",
         saves=True,
     )
 
@@ -116,11 +113,9 @@ def unrecorded_work(facts: Facts) -> Iterator[Finding]:
         facts,
         facts.host_waits.sort(blocked=True),
         _BLOCKED,
-        title="Unrecorded work: for {amount} the host itself waits for the device, which has no recorded "
-        "work then: {filled}",
+        title="Unrecorded work: for {amount} the host waits for a device without recorded work: {filled}",
         advice="Record all that the device does (all threads, other libraries, graphs), and look with "
-        f"{device_tool(facts)} for other processes on it. Copies to and from pageable memory wait too: "
-        "`stepscope copies`.",
+        f"{device_tool(facts)} for other processes. Copies of pageable memory wait too: `stepscope copies`.",
         saves=False,
     )
 
@@ -158,7 +153,7 @@ def _warm_up(facts: Facts) -> str:
 
 
 def _few(facts: Facts, waits: list[Wait]) -> str:
-    """Says how many there are: of gaps that not every step has, how many in all steps, and how long each is."""
+    """Their number in a step, or, if not every step has one, in all steps, with the length of each."""
     steps = facts.host_waits.steps
     if len(waits) >= steps:
         number = mean_count_text(len(waits) / steps)
@@ -180,7 +175,7 @@ def _filling_ns(facts: Facts, waits: list[Wait]) -> float:
 
 
 def _filled(facts: Facts, waits: Iterable[Wait]) -> str:
-    """Says what fills the waits of a mean step, and for how long: `` `cudaFree` 6.000 s, `mm` 2.1 ms``."""
+    """What fills the waits of a mean step, and for how long: `` `cudaFree` 6.000 s, `mm` 2.1 ms``."""
     times: dict[str, int] = {}
     for wait in waits:
         words = _name(wait)

@@ -33,10 +33,9 @@ _LOOK_INTO = {
     "garbage collection": "what it alone allocates; gc.freeze() after the first steps, or gc.disable() and "
     "gc.collect() at the same step on all ranks",
     "compilation": "what makes it compile again: shapes that only it has (TORCH_LOGS=recompiles)",
-    "host": "what its host does there: operators that only it runs, logging, other processes on its node, and the "
-    "cores that it is bound to",
-    "profiler": "recording fewer steps, or without stacks and shapes, since the profiler holds it up",
-    "not recorded": "a trace with Python stacks (`stepscope record --stack -- {script}`), since nothing was recorded there",
+    "host": "operators that only it runs, logging, other processes on its node, CPU binding",
+    "profiler": "recording fewer steps, or without stacks and shapes: the profiler delays it",
+    "not recorded": "a trace with Python stacks (`stepscope record --stack -- {script}`): nothing was recorded there",
 }
 """What to look at, by the cause that the trace shows."""
 _OFTEN = """
@@ -57,16 +56,15 @@ _OFTEN = """
     rests_on=("across-ranks",),
 )
 def straggling_rank(facts: Facts) -> Iterator[Finding]:
-    """Ranks that exchange gradients in every step have steps of the same length, whoever is late. A
-    rank is named if there is evidence: DDP's own timings of the all-reduce, in which the last to
-    arrive waits least; input wait, which is never a wait for a rank; or, with four ranks or more, that a
-    few do more than all others before they meet.
+    """Ranks that exchange gradients in every step have steps of the same length, whoever is late. A rank is named if
+    there is evidence: DDP's own timings of the all-reduce, in which the last to arrive waits least; input wait, which
+    is never a wait for a rank; or, with four ranks or more, that a few do more than all others before they meet.
 
     If the ranks were traced and their collectives matched, these show which rank arrived last, how long each of the
     others waited for it, and what it did longer than them. A wait for a rank that had itself waited for another is
     charged to that other one, and time before a rank's recording is charged to none (`stragglers` has the details).
 
-    At most the waiting time of the others can be saved; nothing is certain.
+    At most the waiting time of the others can be saved.
     """
     late = facts.late
     if late is None:
@@ -82,16 +80,16 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
     from stepscope.analysis.ranks.skew import CAUSES
 
     lateness, rank = facts.lateness, late.ranks[0]
-    assert lateness is not None  # noqa: S101  # they told who is late
+    assert lateness is not None  # noqa: S101  # they name who is late
     charged = lateness.by_rank(lateness.charged_ns)[rank].tolist()
-    words = f"in collectives the others wait {time_text(late.skew_ns)} per step for rank {rank}{_in_one_step(lateness, rank)}"
+    words = f"the others wait {time_text(late.skew_ns)} per step for rank {rank} in collectives{_in_one_step(lateness, rank)}"
     if because := explain_delay(facts.scope, lateness, rank, recorded=True):
         words += f": {because}"
     before_ns = lateness.per_step(charged[CAUSES.index("before the recording")])
     if before_ns >= _SHARE.value * facts.step_ns:
-        words += f"; {time_text(before_ns)} more lie before its recording starts, and are not counted"
+        words += f"; {time_text(before_ns)} more are before its recording starts and not counted"
     if len(late.ranks) > 1:
-        words += f"; for {ranks_text(late.ranks[1:])} nearly as long"
+        words += f"; nearly as long for {ranks_text(late.ranks[1:])}"
     look_into = _LOOK_INTO[late.cause or "not recorded"].replace("{script}", script_of(facts.scope))
     return of_step(
         "loss",
@@ -106,8 +104,7 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
             if ns
         ),
         rank=rank if len(late.ranks) == 1 else None,
-        advice=f"Look at rank {rank}: {look_into}. `stepscope stragglers --by cause` "
-        "has what it did longer than those that waited.",
+        advice=f"Look at rank {rank}: {look_into}. `stepscope stragglers --by cause` lists what it did longer than the others.",
         query="stepscope stragglers SRC",
         ranks=late.ranks,
     )
@@ -124,7 +121,7 @@ def _in_one_step(lateness: RankSkew, rank: int) -> str:
 
 
 def _of_phases(facts: Facts, late: Straggler, phase: str) -> Finding:
-    assert facts.phases is not None  # noqa: S101  # they told who is late
+    assert facts.phases is not None  # noqa: S101  # they name who is late
     step_ns = facts.phases.step_ns
     share = late.skew_ns / step_ns if step_ns else 0.0
     rank, other = late.ranks[0], min(r for r in facts.phases.ranks if r not in late.ranks)
@@ -160,20 +157,17 @@ def _evidence(facts: Facts, late: Straggler, of: str) -> str:
         rank_wait, others = (time_text(ns) for ns in late.waits_ns)
         words = f"the others wait {lost} per step for {who}: all-reduce takes {others} on them and {rank_wait} on it"
         if late.phase_ns is None:
-            words += "; no other phase is longer on it, so it loses the time within its backward"
+            words += "; no other phase is longer on it: it loses the time within backward"
         else:
             words += f"; it needs {time_text(late.phase_ns)} more than they do in {phase}"
     elif late.in_step:
-        words = (
-            f"{who} needs {lost} more per step than the others before they meet, {part} in {phase}, "
-            "and their steps are as long: they wait for it"
-        )
+        words = f"{who} needs {lost} more per step than the others before they meet, {part} in {phase}; the others wait for it"
     else:
         words = f"steps of {who} are longer than the others' by {lost}, {part} in {phase}"
     if late.phase_ns is not None:
         parameters = {"skew_ns": late.skew_ns / 2, "rank": late.ranks[0], "phase": of}
         often = facts.scope.value(_OFTEN, parameters)
-        words += "" if often is None else f", in {ratio_text(often)} of the kept steps"
+        words += "" if often is None else f", in {ratio_text(often)} of the recorded steps"
     if len(late.ranks) > 1:
         words += f"; {ranks_text(late.ranks[1:])} nearly as much"
     return words

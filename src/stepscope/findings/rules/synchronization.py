@@ -14,11 +14,7 @@ from stepscope.findings.facts import Facts, Row, first
 from stepscope.findings.host_waits import LONG_NS, waiting_parts
 from stepscope.findings.merged_rows import merge_rows
 
-_SHARE = worth(
-    "time the device is idle when such calls return",
-    0.02,
-    "ours: below it there is little to win; Nsight Systems' rule cuda_api_sync lists every one",
-)
+_SHARE = worth("time the device is idle when such calls return", 0.02, "ours: below it there is little to win")
 _CALLS_PER_STEP = Threshold("such calls per step", 0.5, "count", "ours: what happens once is no habit")
 
 _CALLS = f"""
@@ -56,23 +52,22 @@ _OF_PROFILER = ["cudaDeviceSynchronize", "hipDeviceSynchronize"]
     "block, `torch.cuda.synchronize()`.",
     _SHARE,
     _CALLS_PER_STEP,
-    trade_off="Values that stay on the device are known to the host later, and a host that runs ahead keeps more "
-    "memory in use.",
+    trade_off="The host knows values later, and a host that runs ahead keeps more memory in use.",
     rests_on=("clocks", "launches"),
     silent_without=("device-work",),
 )
 def synchronization(facts: Facts) -> Iterator[Finding]:
     """A call that waits for the device returns when all its work is done; the device is then idle until the host has
-    launched again. These gaps, which start during such a call and end after it with work launched
-    only then, are what counts, not the duration of the calls: waiting for a busy device loses nothing.
-    `cudaMemcpyAsync` from the device into pageable memory is such a call: it returns when all is copied.
-    Waits for the DataLoader in such gaps are `input-bound`, and a call that continues for 100 µs
-    and more after the device has no more recorded work is `unrecorded-work`.
+    launched again. These gaps, which start during such a call and end after it with work launched only then, are what
+    counts, not the duration of the calls: waiting for a busy device loses nothing. `cudaMemcpyAsync` from the device
+    into pageable memory is such a call: it returns when all is copied. Waits for the DataLoader in such gaps are
+    `input-bound`, and a call that continues for 100 µs and more after the device has no more recorded work is
+    `unrecorded-work`.
 
     A host that does not wait gets ahead by the duration of such calls, with the operators that make them (`aten::item`
     and what it calls), and hides later waits, too: at most that much is saved, and no more than the time in which no
-    kernel computes. Nothing is certain: a host that is slower than the device would leave it idle anyway. Calls of the
-    recorder itself, and waiting for events of other streams on the device, do not count.
+    kernel computes. A host that is slower than the device would leave it idle anyway. Calls of the recorder itself, and
+    waiting for events of other streams on the device, do not count.
     """
     if not facts.enough_work:
         return
@@ -113,8 +108,7 @@ def synchronization(facts: Facts) -> Iterator[Finding]:
 
 
 def _after_one(gaps: dict[tuple[int, int, int], float], idle_ns: float) -> str:
-    """Says how much of the mean one call causes, as before a checkpoint: other steps then lose much less than the
-    mean."""
+    """How much of the mean a single call causes, as before a checkpoint."""
     longest = max(gaps.values())
     return (
         f", {ratio_text(longest / idle_ns)} of it after a single call"
@@ -143,9 +137,7 @@ def _calls(count: float) -> str:
 
 
 def _blamed(calls: dict[str, Array], start: Array, end: Array, lost_ns: Array, steps: int) -> list[Row]:
-    """Calls during which a gap starts and that return in it, with their loss per step; a gap counts
-    once.
-    """
+    """Calls during which a gap starts and that return in it, with their loss per step; a gap counts once."""
     if not len(start):
         return []
     at = np.searchsorted(end, calls["end_ns"], side="right")

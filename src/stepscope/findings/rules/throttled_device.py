@@ -1,4 +1,4 @@
-"""`throttled-device`: a device whose clock is limited by heat or power while it works."""
+"""`throttled-device`: a device that is throttled by heat or power while it works."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from stepscope.findings.declare import Finding, Threshold, rule
 from stepscope.findings.facts import Facts, Row, first
 
 _SHARE = Threshold(
-    "moments at which its clock was held down, of those at which the device worked",
-    0.10,
-    "ratio",
-    "ours: at a full second's distance of the samples less is seldom more than a start-up",
+    "samples with a throttled clock, of those in which the device worked", 0.10, "ratio", "ours: less is start-up"
 )
 _SAMPLES = Threshold("such moments", 20, "count", "ours: of fewer, a share says little")
 _MOMENTS = """
@@ -44,7 +41,7 @@ _CAUSES = {
         "lower than the device's own, or lower than on other nodes, have it raised.",
     ),
     "": (
-        "what its driver does not name",
+        "a cause that its driver does not name",
         "`nvidia-smi -q -d PERFORMANCE` (or `amd-smi metric`) has the reasons that hold now: power supply and cooling first.",
     ),
 }
@@ -52,7 +49,7 @@ _CAUSES = {
 
 @rule(
     "throttled-device",
-    "A device whose clock is held down by heat or power while it works.",
+    "A device that is throttled by heat or power while it works.",
     _SHARE,
     _SAMPLES,
     trade_off="A higher clock takes more power and gives off more heat.",
@@ -63,7 +60,7 @@ def throttled_device(facts: Facts) -> Iterator[Finding]:
     the most limited device; the others are in its evidence.
 
     At most the step's slowdown by the lower clock is saved, if all of it scales with the clock and the device could
-    keep its highest one; nothing is certain, because work bound by memory does not scale, and few devices can.
+    keep its highest one; work bound by memory does not scale, and few devices can.
     """
     if facts.scope.has_none("counter"):
         return
@@ -79,7 +76,7 @@ def throttled_device(facts: Facts) -> Iterator[Finding]:
     words, advice = _CAUSES[cause]
     whose = f" of rank {worst['rank']}" if len(facts.scope.ranks) > 1 else ""
     yield Finding(
-        title=f"Device {worst['device']}{whose} was held down by {words} in {ratio_text(worst['throttled_ratio'])} of "
+        title=f"Device {worst['device']}{whose} was throttled by {words} in {ratio_text(worst['throttled_ratio'])} of "
         f"{worst['samples']} samples taken while it worked{_clock(worst)}",
         metric=_SHARE.name,
         value=worst["throttled_ratio"],

@@ -23,10 +23,7 @@ _SHARE = Threshold(
 )
 _STEPS = Threshold("steps after the first", 4, "count", "ours: fewer have no median to speak of")
 _RATIO = Threshold(
-    "first step over the median of the others",
-    SLOW_FIRST,
-    "ratio",
-    "ours: warm-up of libraries and of the recorder easily doubles a step",
+    "first step over the median of the others", SLOW_FIRST, "ratio", "ours: warm-up easily doubles a step"
 )
 _MIN_STEPS = Threshold("steps", ENOUGH_STEPS, "count", "ours: fewer have no median to speak of")
 _IN_WORDS = {
@@ -37,7 +34,7 @@ _IN_WORDS = {
     "runtime": "time in runtime calls",
     "dataloader": "waiting for the DataLoader",
     "cpu_exec": "time in operators and Python on the host",
-    "other": "time in which nothing was recorded",
+    "other": "time with nothing recorded",
 }
 """The parts of a step (`PARTS`)."""
 _OF_PHASES = {
@@ -46,7 +43,7 @@ _OF_PHASES = {
     "forward": "time in forward",
     "backward": "time in backward",
     "optimizer": "time in the optimizer",
-    "residual": "time in none of the phases",
+    "residual": "time outside the phases",
 }
 _WARM_UP = {True: "Record with a longer warmup in torch.profiler.schedule", False: "Start recording some steps later"}
 """By whether torch.profiler recorded it."""
@@ -57,20 +54,19 @@ _WARM_UP = {True: "Record with a longer warmup in torch.profiler.schedule", Fals
     "Steps that take much longer than the median one.",
     _SHARE,
     _STEPS,
-    trade_off="What is done seldom in the long steps, such as logging and checkpoints, has to be done "
-    "elsewhere or less often.",
+    trade_off="Logging and checkpoints in long steps have to run elsewhere or less often.",
     rests_on=("host-times", "device-times"),
     silent_without=("file",),
 )
 def uneven_steps(facts: Facts) -> Iterator[Finding]:
-    """The complete steps of all recordings except the first of each, which `first-step` is about, without
-    the time in which kernels run: a step that has more to compute (the last of accumulated gradients)
-    is longer with good reason. The finding names the part of the breakdown that grows most in the longest step.
+    """The complete steps of all recordings except the first of each, which `first-step` is about, without the time in
+    which kernels run: a step that has more to compute (the last of accumulated gradients) is longer with good reason.
+    The finding names the part of the breakdown that grows most in the longest step.
 
     For a job's own phases, which cover the entire run, its counted steps on the host; the parts are the phases.
 
-    At most the difference between the mean and the median of this time is saved, if long steps were like the
-    others; nothing is certain, because long steps may do what the others do not.
+    At most the difference between the mean and the median of this time is saved, if long steps were like the others;
+    long steps may do what the others do not.
     """
     if facts.phases is not None:
         yield from (findings := list(_of_phases(facts)))
@@ -109,7 +105,7 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
     whose = f" of rank {longest['rank']}" if len(facts.scope.ranks) > 1 else ""
     yield Finding(
         title=f"Steps are uneven: step {longest['step']}{whose} takes {time_text(longest['step_ns'])}, the "
-        f"median {time_text(median)}; it has more {_IN_WORDS[grown]}",
+        f"median {time_text(median)}; the extra time is {_IN_WORDS[grown]}",
         metric="how much more a mean step waits than the median one, of the median step",
         value=more / median,
         unit="ratio",
@@ -121,20 +117,16 @@ def uneven_steps(facts: Facts) -> Iterator[Finding]:
         rank=longest["rank"],
         step=longest["step"],
         window_ns=longest["window_ns"],
-        advice=f"Look at step {longest['step']} beside a usual one (`stepscope steps`): {_IN_WORDS[grown]} has "
-        f"{ratio_text(longest[f'{grown}_ns'] / longest['step_ns'])} of it. Sizes that change, "
-        "checkpoints and logging, garbage collection and slow batches show up like this.",
+        advice=f"Compare step {longest['step']} with a usual one (`stepscope steps`): {_IN_WORDS[grown]} is "
+        f"{ratio_text(longest[f'{grown}_ns'] / longest['step_ns'])} of it. Typical causes: changing sizes, checkpoints, "
+        "logging, garbage collection, slow batches.",
         query="stepscope steps SRC --json",
     )
 
 
 def _gaps(facts: Facts, beyond: dict[tuple[int, tuple[int, int]], float]) -> dict[tuple[int, int, int], float]:
-    """The longest waits of a device for its host in long steps, up to these steps' excess over the others, in a mean
-    step (ns).
-
-    Args:
-        beyond: the excess by rank, and start and end of each step.
-    """
+    """The longest waits for the host in long steps, up to the excess of each (`beyond`, by rank and window), in a mean
+    step (ns)."""
     gaps = {}
     left = dict(beyond)
     for wait in facts.host_waits.long:
@@ -151,7 +143,7 @@ def _gaps(facts: Facts, beyond: dict[tuple[int, tuple[int, int]], float]) -> dic
 
 
 def _of_phases(facts: Facts) -> Iterator[Finding]:
-    """The rank of a run with the most uneven steps, by the phases of its kept steps."""
+    """The rank of a run with the most uneven steps, by the phases of its recorded steps."""
     steps = facts.scope.sql(by_steps(EACH_STEP)).to_pylist()
     means = f"SELECT rank, sum({TOGETHER}) / sum(weight) AS ns FROM phase_step WHERE phase = 'step' GROUP BY rank"
     mean_of = {row["rank"]: row["ns"] for row in facts.scope.sql(means).to_pylist()}
@@ -176,9 +168,9 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
     timed = longest["total_ns"] > (1 + _SHARE.value) * mean
     title = (
         f"Steps are uneven: step {longest['step']}{whose} of the run takes {time_text(longest['total_ns'])}, the "
-        f"median {time_text(median)}; it has more {_OF_PHASES[grown]}"
+        f"median {time_text(median)}; the extra time is {_OF_PHASES[grown]}"
         if timed
-        else f"Steps are uneven: the mean{whose} of the run is {time_text(mean)}, the median of the timed ones "
+        else f"Steps are uneven: the mean{whose} is {time_text(mean)}, the median of the timed steps "
         f"{time_text(median)}; the long ones were not timed"
     )
     part = f": {ratio_text(part_ns / longest['total_ns'])} of that step is {_OF_PHASES[grown]}"
@@ -192,9 +184,9 @@ def _of_phases(facts: Facts) -> Iterator[Finding]:
         step_ns=mean,  # including the long ones, which are its subject
         evidence=first({k: v for k, v in row.items() if v is not None} for row in rows),
         rank=rank,
-        advice="`stepscope phases --by step` has the kept steps of the run, and `--by window` where in it they became "
-        f"long{part if timed else ''}. Checkpoints and "
-        "logging, garbage collection, slow batches and other jobs on the machine show up like this.",
+        advice="`stepscope phases --by step` lists the slow steps, `--by window` when they occur"
+        f"{part if timed else ''}. Typical causes: checkpoints, logging, garbage collection, slow batches, other jobs on "
+        "the machine.",
         query="stepscope phases SRC --by step --json",
     )
 

@@ -18,10 +18,7 @@ from stepscope.findings.sequence import Piece, Sequence, host_ns
 
 _SHARE = worth("all kernels of such attention", 0.05)
 _BETWEEN = Threshold(
-    "kernels between the softmax and either product, at most",
-    12,
-    "count",
-    "ours: scale, mask, casts and dropout are a few; aten::_safe_softmax adds four",
+    "kernels between the softmax and either product, at most", 12, "count", "ours: scale, mask, casts, dropout"
 )
 _CAUSAL = Threshold(
     "operations of the products that a fused kernel has to do",
@@ -75,17 +72,16 @@ class _Attention:
     rests_on=("stream-order", "device-times", "launches"),
 )
 def unfused_attention(facts: Facts) -> Iterator[Finding]:
-    """The rule looks for a softmax on a stream of a typical step with a batched product (`aten::bmm`,
-    `aten::baddbmm`) before and after it, and only operations on scores between them: scaling, masks, casts,
-    dropout, and what `aten::_safe_softmax` adds. If shapes are recorded, the scores that the first product
-    makes must be those that the softmax and the second product take. Its backward is the work whose forward
-    operator, by autograd's numbers, is one of these.
+    """The rule looks for a softmax on a stream of a typical step with a batched product (`aten::bmm`, `aten::baddbmm`)
+    before and after it, and only operations on scores between them: scaling, masks, casts, dropout, and what
+    `aten::_safe_softmax` adds. If shapes are recorded, the scores that the first product makes must be those that the
+    softmax and the second product take. Its backward is the work whose forward operator, by autograd's numbers, is one
+    of these.
 
-    All of their work counts, forward and backward. At most all of it can be saved except
-    the time that half of the products' operations need at the device's peak: the work between the products
-    goes, and products that neither write nor read the matrix of scores are faster, too (Dao et al.,
-    FlashAttention, 2022, figure 1); plus the host's time to launch it. If shapes or the device are unknown, nothing is
-    subtracted.
+    All of their work counts, forward and backward. At most all of it can be saved except the time that half of the
+    products' operations need at the device's peak: the work between the products goes, and products that neither write
+    nor read the matrix of scores are faster, too (Dao et al., FlashAttention, 2022, figure 1); plus the host's time to
+    launch it. If shapes or the device are unknown, nothing is subtracted.
     """
     sequence = facts.sequence
     if sequence is None or not facts.enough_work:

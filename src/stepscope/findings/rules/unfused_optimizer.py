@@ -38,13 +38,13 @@ _GAP = Threshold(
 )
 def unfused_optimizer(facts: Facts) -> Iterator[Finding]:
     """Kernels launched in `Optimizer.step` and `zero_grad` other than those over many tensors at once
-    (`multi_tensor_apply`, `_foreach_...`, `_fused_...`). Their time counts, with the gaps between consecutive
-    ones, in a typical one of the steps that have an optimizer's work, times the share of these among all steps:
-    with gradient accumulation, not every step has one.
+    (`multi_tensor_apply`, `_foreach_...`, `_fused_...`). Their time counts, with the gaps between consecutive ones, in
+    a typical one of the steps that have an optimizer's work, times the share of these among all steps: with gradient
+    accumulation, not every step has one.
 
     At most all of it can be saved, as with many small parameters, plus the host's time to launch the kernels while the
-    device works; nothing is certain: with large parameters a fused Adam still makes a third of the passes over memory,
-    and plain SGD as many as before.
+    device works; with large parameters a fused Adam still makes a third of the passes over memory, and plain SGD as
+    many as before.
     """
     if not facts.has_steps or not facts.enough_work:
         return
