@@ -29,7 +29,8 @@ from stepscope.query.declare import Question
 from stepscope.questions import all_questions, grouped
 from stepscope.questions import names as question_names
 from stepscope.questions.invariants import INVARIANTS, SUMS
-from stepscope.report.question_page import markdown_table, question_page
+from stepscope.report.markdown_table import markdown_table
+from stepscope.report.question_page import question_page
 from stepscope.schema.declare import SchemaColumn
 from stepscope.schema.tables import STORE_VERSION, TABLES
 

@@ -8,6 +8,7 @@ from tests.findings.job import V100, Job
 from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.questions.summary import ALL_RULES_UP_TO
+from stepscope.report.renderers import Layout
 from stepscope.report.summary_text import summary_lines
 
 
@@ -42,7 +43,7 @@ def test_a_large_recording_is_asked_the_quick_rules_alone(answer: Any) -> None:
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_findings_are_lines_that_fit(make_store: Any, width: int) -> None:
     table = ask(find("summary"), make_store(job(events=1_000)))
-    lines = [line.text for line in summary_lines(table, width=width)]
+    lines = [line.text for line in summary_lines(table, Layout(width))]
     assert len(lines) <= 40
     assert max(map(len, lines)) <= width
     at = next(index for index, line in enumerate(lines) if line.startswith("Findings: what"))

@@ -14,6 +14,7 @@ from stepscope.findings.rules import all_rules
 from stepscope.query.ask import ask
 from stepscope.query.scope import Scope
 from stepscope.questions import find
+from stepscope.report.renderers import Layout
 from stepscope.report.text import answer_lines
 
 ZERO = Threshold("nothing", 0, "count", "a test")
@@ -58,7 +59,7 @@ def test_bounds_and_the_trade_off_are_in_the_words(make_store: Any, monkeypatch:
     finding = replace(FINDING, min_saving=(100_000, "half of the steps are so"))
     monkeypatch.setattr("stepscope.findings.rules.all_rules", lambda: (of(finding),))
     table = ask(find("findings"), make_store(Job().kernel("work", 900_000).rows()))
-    words = "\n".join(line.text for line in answer_lines(table, width=200))
+    words = "\n".join(line.text for line in answer_lines(table, Layout(width=200)))
     assert "saves 100.0 µs to 400.0 µs a step (at most 40.0 %)" in words
     assert "Change it.\n   Trade-off: Memory." in words
     assert '"shown_by": "half of the steps are so"' in table.rows()[0]["evidence"]

@@ -8,7 +8,8 @@ import pytest
 from stepscope.base.errors import StepScopeError, UsageError
 from stepscope.query.table import Table
 from stepscope.report.figures import save_figure
-from stepscope.report.rank_map_plot import map_figure
+from stepscope.report.rank_map import map_figure
+from stepscope.report.renderers import Layout
 from stepscope.report.text import answer_lines
 
 MS = 1_000_000
@@ -36,7 +37,7 @@ def job(ranks: int, steps: int) -> dict[str, Any]:
 
 
 def text(table: Table, width: int = 80) -> list[str]:
-    return [line.text for line in answer_lines(table, width=width)]
+    return [line.text for line in answer_lines(table, Layout(width=width))]
 
 
 def test_a_row_is_a_step_of_a_rank(diff: Any) -> None:
@@ -97,7 +98,7 @@ def test_a_step_that_a_rank_lacks_is_blank_and_rows_can_be_had_as_a_grid(answer:
     rows = {"step": [{"end_ns": 9}, {"rank": 1, "step": 1, "start_ns": 9, "end_ns": 18}]}
     table = answer("rank-overview", rows, measure="step")
     assert [line[6:] for line in text(table)[2:4]] == ["▒▒", "  ▒▒"]
-    grid = [line.text for line in answer_lines(table, width=80, whole=True)]
+    grid = [line.text for line in answer_lines(table, Layout(width=80, all_columns=True))]
     assert grid[1].split() == ["rank", "span", "step", "value", "share", "counted"]
 
 

@@ -4,6 +4,7 @@ from stepscope.api.comparisons import scaling
 from stepscope.api.trace import Trace
 from stepscope.base.errors import SourceError, UsageError
 from stepscope.report.page_data import reply
+from stepscope.report.renderers import Layout
 from stepscope.report.scaling_text import scaling_lines, stopped
 from stepscope.store.open import Store
 
@@ -76,7 +77,7 @@ def test_a_label_that_recovers_on_more_ranks_does_not_stop(run):
     assert stopped(scaling(runs).rows()) == {"fc": 8}
     recovered = scaling(runs[:3])
     assert stopped(recovered.rows()) == {}
-    words = [line.text for line in scaling_lines(recovered, width=100)]
+    words = [line.text for line in scaling_lines(recovered, Layout(100))]
     assert "Below 80.0 %, and on more ranks above it again: fc at 2 ranks." in words
     assert not any("Undecided" in line for line in words)
 
@@ -95,7 +96,7 @@ def test_noise_alone_stops_no_label(run):
     efficiency = table.rows()[1]["weak_efficiency_ratio"]
     assert efficiency < 0.8
     assert stopped(table.rows()) == {}
-    words = " ".join(line.text for line in scaling_lines(table, width=100))
+    words = " ".join(line.text for line in scaling_lines(table, Layout(100)))
     assert f"within its interval): fc {efficiency:.1%}".replace("%", " %") in words
     assert "No label stops scaling" not in words
 
@@ -104,7 +105,7 @@ def test_what_may_be_below_the_limit_is_undecided_although_its_mean_is_above(run
     runs = [run({"fc": [[99, 100, 101]]}), run({"fc": [[90, 100, 140]] * 2})]
     table = scaling(runs)
     assert table.rows()[1]["efficiency_ratio"] > 0.8 > table.rows()[1]["efficiency_low_ratio"]
-    words = " ".join(line.text for line in scaling_lines(table, width=200))
+    words = " ".join(line.text for line in scaling_lines(table, Layout(200)))
     assert "Undecided (weak-scaling efficiency, 80.0 % lies within its interval): fc 90.9 %" in words
     assert "No label stops scaling" not in words
 
@@ -199,15 +200,15 @@ def test_in_words_all_rows_show_and_below_them_what_stops(run):
     one = run({f"fc{number}": [[40]] for number in range(40)})
     two = run({f"fc{number}": [[40 + 20 * (number == 7)]] * 2 for number in range(40)})
     table = scaling([one, two], names=["one", "two"])
-    lines = [line.text for line in scaling_lines(table, width=100)]
+    lines = [line.text for line in scaling_lines(table, Layout(100))]
     assert len([line for line in lines if line.startswith("fc")]) == 80
     assert lines[-2:] == ["", "Stop scaling (weak-scaling efficiency below 80.0 %): fc7 at 2 ranks."]
-    assert reply(table)["said"] == [lines[-1]]  # the page's words are these
+    assert reply(table)["conclusions"] == [lines[-1]]  # the page's words are these
     loose = scaling([one, two], below=0.5)
-    assert scaling_lines(loose, width=100)[-1].text == (
+    assert scaling_lines(loose, Layout(100))[-1].text == (
         "No label stops scaling (weak-scaling efficiency below 50.0 %)."
     )
-    alone = [line.text for line in scaling_lines(scaling([one]), width=100)]
+    alone = [line.text for line in scaling_lines(scaling([one]), Layout(100))]
     assert not any("scaling (" in line for line in alone)
 
 
@@ -223,7 +224,7 @@ def test_runs_of_one_size_are_told_from_scaling_and_others_have_a_base(run):
     assert _of(alike, "efficiency_ratio") == [(None,), (None,)]
     assert alike.note.startswith("All runs are on 1 rank")
     assert "\n" not in alike.note  # no mode, no part of linear
-    assert "stop" not in scaling_lines(alike, width=200)[-1].text
+    assert "stop" not in scaling_lines(alike, Layout(200))[-1].text
     assert "Efficiencies are against a, on 1 rank." in scaling([two, one], names=["b", "a"]).note
 
 

@@ -9,6 +9,7 @@ import stepscope
 from stepscope.api.comparisons import scaling
 from stepscope.api.trace import Trace
 from stepscope.base.errors import SourceError
+from stepscope.report.renderers import Layout
 from stepscope.report.scaling_chart import scaling_chart
 from stepscope.report.scaling_text import scaling_lines
 from stepscope.store.open import Store
@@ -95,7 +96,7 @@ def test_ranks_that_were_not_recorded_may_be_the_late_ones(runs, tmp_path):
 
 def test_in_words_the_loss_is_told_part_by_part_and_the_next_doubling_with_its_interval(runs):
     table = scaling(runs[0], mode="strong")
-    lines = [line.text for line in scaling_lines(table, width=120)]
+    lines = [line.text for line in scaling_lines(table, Layout(120))]
     assert any(line.startswith("On 4 ranks the iteration takes ") for line in lines)
     (place,) = (n for n, line in enumerate(lines) if line.startswith("On 8 ranks, by t = a + b / ranks"))
     assert "; iteration " in lines[place]

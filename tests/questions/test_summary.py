@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from stepscope.report.renderers import Layout
 from stepscope.report.text import answer_lines
 
 TRAINING = {
@@ -94,7 +95,7 @@ def test_how_well_clocks_agree_is_told_of_several_ranks(answer: Any) -> None:
         ranks = [old | clock for old, clock in zip(TRAINING["rank"], clocks, strict=True)]
         table = answer("summary", {**TRAINING, "rank": ranks})
         row = rows_of(table, "recorded").get("clocks")
-        text = "\n".join(line.text for line in answer_lines(table, width=200, command="stepscope"))
+        text = "\n".join(line.text for line in answer_lines(table, Layout(width=200, command="stepscope")))
         assert ("Clocks  " in text) == (row is not None)
         return row and row["text"]
 
@@ -350,7 +351,7 @@ def test_of_phases_alone_the_steps_are_those_that_the_job_timed(answer):
     assert (recorded["steps"]["count"], recorded["duration"]["time_ns"]) == (4, None)
     assert recorded["steps"]["text"] == "their phases timed by the job itself"
     assert {name: (row["time_ns"], row["count"]) for name, row in times.items()} == {"mean": (100, 4)}
-    words = "\n".join(line.text for line in answer_lines(table, width=80))
+    words = "\n".join(line.text for line in answer_lines(table, Layout(width=80)))
     assert "Steps      4 (their phases timed by the job itself)\n" in words
     assert "no device" not in words
 

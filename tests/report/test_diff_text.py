@@ -6,6 +6,7 @@ from stepscope.query.table import Table
 from stepscope.questions.diff import diff
 from stepscope.report.diff_text import diff_lines, rows_in_short, verdict_sentence
 from stepscope.report.markdown import markdown_text
+from stepscope.report.renderers import Layout
 
 
 def row(name, before, after, half=None, verdict="slower", share=None, **more):
@@ -39,7 +40,7 @@ def test_a_row_of_a_clear_change_has_a_style_beside_its_word():
     names = [name for name in rows[0] if name in {one.name for one in COLUMNS}]
     values = [[one[name] for name in names] for one in rows]
     table = Table(diff, answer_rows(COLUMNS, values, names))
-    styles = {line.text.split()[0]: line.style for line in diff_lines(table, width=80, most=None)[2:6]}
+    styles = {line.text.split()[0]: line.style for line in diff_lines(table, Layout(80))[2:6]}
     assert styles == {"name": "head", "step": "better", "forward": "worse", "x": "row"}
 
 
@@ -85,8 +86,8 @@ def _table(rows, *, calls=False):
 
 
 def _text(rows, **options):
-    options = {"width": 100, "most": None, **options}
-    return [line.text for line in diff_lines(_table(rows, calls=True), **options)]
+    options = {"width": 100, **options}
+    return [line.text for line in diff_lines(_table(rows, calls=True), Layout(**options))]
 
 
 STEP = row("device work", 1000, 900, 50, verdict="faster", share=1.0)
@@ -116,7 +117,7 @@ def test_lines_fit_and_say_what_they_leave_out():
         lines = _text([STEP, long], width=width)
         assert max(map(len, lines)) <= width
     assert any(line.startswith("(more columns: ") for line in _text([STEP, long], width=60))
-    assert "(1 more rows)" in _text([STEP, long], most=1)
+    assert "(1 more rows)" in _text([STEP, long], max_rows=1)
 
 
 def test_a_dotted_name_keeps_both_ends():
@@ -168,7 +169,7 @@ def test_the_sentence_names_the_deepest_part_that_stands_for_the_change():
 
 
 def test_a_tree_is_indented():
-    lines = [line.text for line in diff_lines(_table(TREE), width=120, most=None)]
+    lines = [line.text for line in diff_lines(_table(TREE), Layout(120))]
     assert [line[:30].rstrip() for line in lines[3:7]] == ["step", "  backward", "    a", "    b"]
 
 
@@ -178,7 +179,7 @@ def test_markdown_has_the_sentence_the_rows_and_the_gates_and_takes_no_name_for_
         "gate": "step_time > +3%", "outcome": "failed", "reason": "", "name": "step", "change_ns": 150,
         "change_ratio": 0.15, "ci95_low_ns": 149, "ci95_high_ns": 151, "verdict": "slower",
     }  # fmt: skip
-    lines = markdown_text(replace(table, gates=(gate,)), most=None).splitlines()
+    lines = markdown_text(replace(table, gates=(gate,)), max_rows=None).splitlines()
     assert lines[0] == "**Step 15.0 % slower (+150 ns ± 1 ns): backward +120 ns.**"
     assert lines[2].startswith("- gate 'step\\_time \\> +3%' failed: +150 ns (+15.0 %)")
     assert lines[4:7] == [

@@ -10,6 +10,7 @@ from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.report.advice import typed
 from stepscope.report.findings_text import findings_lines
+from stepscope.report.renderers import Layout
 from stepscope.report.text import answer_lines
 from stepscope.store.open import Store
 
@@ -27,7 +28,7 @@ LOADING = {
 def text_of(rows: dict[str, Any], width: int = 80, **asked: Any) -> list[str]:
     with Store.from_rows(rows) as store:
         table = ask(find("findings"), store)
-    return [line.text for line in answer_lines(table, width=width, **asked)]
+    return [line.text for line in answer_lines(table, Layout(width=width, **asked))]
 
 
 def test_a_finding_says_what_it_saves_and_what_to_do() -> None:
@@ -77,21 +78,24 @@ def test_commands_in_an_answer_are_those_that_can_be_typed() -> None:
     with Store.from_rows(rows) as store:
         for question in ("findings", "summary"):
             table = ask(find(question), store)
-            told = answer_lines(table, width=400, command="python -m stepscope")
+            told = answer_lines(table, Layout(width=400, command="python -m stepscope"))
             words = "\n".join(line.text for line in told)
             assert "`python -m stepscope checks`" in words, question
             assert "`stepscope checks`" not in words
             assert "`stepscope checks`" in table.to_json()
-            told = answer_lines(table, width=400, source="'a b.json'")
+            told = answer_lines(table, Layout(width=400, source="'a b.json'"))
             assert any(line.text.strip() == "Next: stepscope checks 'a b.json'" for line in told)
         empty = ask(find("phases"), store)
         (note,) = [
-            line.text for line in answer_lines(empty, width=400, command="bin/stepscope") if line.style == "note"
+            line.text
+            for line in answer_lines(empty, Layout(width=400, command="bin/stepscope"))
+            if line.style == "note"
         ]
         assert "`bin/stepscope record --phases" in note
         kernels = ask(find("operators"), store)
         assert any(
-            "`stepscope of a file" in line.text for line in answer_lines(kernels, width=200, command="bin/stepscope")
+            "`stepscope of a file" in line.text
+            for line in answer_lines(kernels, Layout(width=200, command="bin/stepscope"))
         )
 
 
@@ -101,7 +105,7 @@ def test_no_line_is_too_wide(width: int) -> None:
 
 
 def test_what_is_left_out_is_said() -> None:
-    assert text_of(LOADING, most=1)[-1].startswith("1 more with --top 2. The evidence")
+    assert text_of(LOADING, max_rows=1)[-1].startswith("1 more with --top 2. The evidence")
 
 
 def test_nothing_found_is_said() -> None:
@@ -109,7 +113,7 @@ def test_nothing_found_is_said() -> None:
 
 
 def test_chosen_columns_are_a_grid() -> None:
-    assert any(line.startswith("id ") for line in text_of(LOADING, width=200, whole=True))
+    assert any(line.startswith("id ") for line in text_of(LOADING, width=200, all_columns=True))
 
 
 def test_a_bound_says_what_it_holds_and_what_it_leaves_out() -> None:
@@ -120,7 +124,7 @@ def test_a_bound_says_what_it_holds_and_what_it_leaves_out() -> None:
     said = ("Fuse." + WITH_OTHERS, "Copy." + WITH_HOST + WITH_OTHERS, "Wait.")
     rows = [row | {"title": "Loss", "advice": words} for words in said]
     table = SimpleNamespace(question=find("findings"), rows=lambda: rows, note="")
-    lines = [line.text.strip() for line in findings_lines(table, width=300, most=None)]  # type: ignore[arg-type]
+    lines = [line.text.strip() for line in findings_lines(table, Layout(300))]  # type: ignore[arg-type]
     assert [text.partition(" Confidence")[0] for text in lines if "saves" in text] == [
         "A cure saves at most 5 ns a step of a rank's own time (50.0 %), which is of high severity. Ranks that wait for each "
         "other may gain more.",

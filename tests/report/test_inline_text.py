@@ -5,6 +5,7 @@ from typing import Any
 from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.report.inline_text import conclusion, inline_lines
+from stepscope.report.renderers import Layout
 from stepscope.store.open import Store
 
 
@@ -152,7 +153,7 @@ def test_without_iterations_nothing_is_concluded() -> None:
 def test_the_lines_stand_between_the_title_and_the_table() -> None:
     rows = [*_whole(100, 101), *_event("forward", 0, 1, 50, 51)]
     with Store.from_rows({"inline_timing": rows}) as store:
-        lines = inline_lines(ask(find("inline"), store), width=120, most=None, bars=False)
-        by_label = inline_lines(ask(find("inline"), store, by="label"), width=120, most=None, bars=False)
+        lines = inline_lines(ask(find("inline"), store), Layout(120))
+        by_label = inline_lines(ask(find("inline"), store, by="label"), Layout(120))
     assert [line.style for line in lines[:6]] == ["title", "row", "row", "row", "row", "head"]
     assert [line.style for line in by_label[:2]] == ["title", "head"]

@@ -156,7 +156,7 @@ def test_an_answer_that_cannot_be_given_is_named_with_its_reason(few, shown):
     assert [one for one in alone["left_out"] if one["question"] == "diff"] == []
     both = page_data([shown, Shown("again", shown.trace)])
     changes = unpacked(both, "diff", ("1", "2"))
-    assert changes["said"] == [verdict_sentence(changes["answer"]["rows"])]
+    assert changes["conclusions"] == [verdict_sentence(changes["answer"]["rows"])]
     with Store.from_rows({}) as store:
         both = page_data([Shown("one", Trace(store)), Shown("two", Trace(store))])
     (scaling,) = (one for one in both["left_out"] if one["question"] == "scaling" and not one["parameters"])

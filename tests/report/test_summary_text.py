@@ -6,13 +6,14 @@ import pytest
 
 from stepscope.query.ask import ask
 from stepscope.questions import find
+from stepscope.report.renderers import Layout
 from stepscope.report.summary_text import summary_lines
 from stepscope.store.open import Store
 
 
 def text_of(rows: dict[str, Any], width: int = 80) -> list[str]:
     with Store.from_rows(rows) as store:
-        return [line.text for line in summary_lines(ask(find("summary"), store), width=width)]
+        return [line.text for line in summary_lines(ask(find("summary"), store), Layout(width))]
 
 
 def many(count: int) -> dict[str, Any]:

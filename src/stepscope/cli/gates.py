@@ -38,21 +38,21 @@ def judge_all(gates: Sequence[Gate], ask: Callable[..., Table], parameters: Mapp
     return [judge(gate, rows, parameters["by"]) for gate in gates]
 
 
-def tell(judged: Sequence[Judged]) -> None:
+def report_gates(judged: Sequence[Judged]) -> None:
     """Reports the gates on stderr, after the answer.
 
     Raises:
         CheckFailedError: a gate failed.
     """
     sys.stdout.flush()
-    failed = [one for one in judged if one.outcome == "failed"]
-    for one in judged:
-        print_err(gate_text(one))
+    failed = [gate for gate in judged if gate.outcome == "failed"]
+    for gate in judged:
+        print_err(gate_text(gate.as_row()))
     if failed:
         raise CheckFailedError(
             f"{len(failed)} of {len(judged)} gates failed" if len(judged) > 1 else "the gate failed",
             hint="stepscope diff --by tree shows where the change is"
-            if any(one.row["name"] == "step" for one in failed)
+            if any(gate.row["name"] == "step" for gate in failed)
             else "the lines above say what was measured",
             slug="gate-failed",
         )

@@ -209,14 +209,14 @@ def show(files: Sequence[Path], question: str) -> None:
     """Shows the first answer from this rank's own files; without a summary, the table of device work."""
     from stepscope.api.trace import open_trace
     from stepscope.cli.terminal.output import print_answer
-    from stepscope.report.text import MOST_ROWS
+    from stepscope.report.text import MAX_ROWS
 
     sources = [str(path) for path in files]
     try:
         with open_trace(*files) as trace:
             print_answer(
                 trace.ask("gpu-summary" if question == "summary" else question),
-                most=MOST_ROWS,
+                max_rows=MAX_ROWS,
                 source=typed_sources(sources),
             )
     except StepScopeError as error:

@@ -30,7 +30,7 @@ from stepscope.cli.terminal.printing import print_err
 from stepscope.cli.terminal.progress import open_watched, progress_on
 from stepscope.query.declare import Filter, Parameter, Question
 from stepscope.query.part import filters_of, part
-from stepscope.report.pictures import PICTURES
+from stepscope.report.renderers import renderer_of
 
 if TYPE_CHECKING:
     from stepscope.query.table import Table
@@ -45,74 +45,68 @@ _TYPES: dict[str, Any] = {"int": click.INT, "float": click.FLOAT, "text": click.
 def question_command(question: Question) -> click.Command:
     """Makes the subcommand that asks a question."""
 
+    plot = renderer_of(question.drawing).plot
+
     def run(
         top: int | None,
         columns: str | None,
         sort: str | None,
         width: int | None,
         reading: dict[str, Any],
-        picture: str | None = None,
+        plot_file: str | None = None,
         gates: tuple[str, ...] = (),
-        **asked: Any,
+        **given: Any,
     ) -> None:
         from stepscope.query.ask import check_asked
         from stepscope.query.jobs import several_jobs, without_job
-        from stepscope.report.text import MOST_ROWS, OF_ALL_ROWS
+        from stepscope.report.text import MAX_ROWS
 
-        form = chosen_form({name: asked.pop(name) for name in FORMS})
-        if picture is not None:
+        form = chosen_form({name: given.pop(name) for name in FORMS})
+        if plot_file is not None:
             from stepscope.report.figures import check_name, save_figure
 
-            check_name(picture)
-            check_output(Path(picture))
+            check_name(plot_file)
+            check_output(Path(plot_file))
         if gates:
-            from stepscope.cli.gates import judge_all, tell
+            from stepscope.cli.gates import judge_all, report_gates
             from stepscope.compare.gates import parse_gate
 
             conditions = [parse_gate(text) for text in gates]
-        parameters = {p.name: asked.pop(p.name) for p in question.parameters}
-        most = MOST_ROWS if top is None else None
-        whole = columns is not None or (top is not None and question.drawing in OF_ALL_ROWS)
-        read_by_people = form.kind in ("words", "markdown")
-        shown: dict[str, Any] = {"top": top, "columns": column_names(columns), "sort": sort}
-        checked = shown | {"columns": without_job(shown["columns"])}
+        parameters = {p.name: given.pop(p.name) for p in question.parameters}
+        selection: dict[str, Any] = {"top": top, "columns": column_names(columns), "sort": sort}
+        checked = selection | {"columns": without_job(selection["columns"])}
         complete = check_asked(question, **checked, **parameters)
-        if question.drawing == "comparison" and read_by_people and not (columns or sort):
-            # The sentence needs all rows, and a tree has a row for its hidden parts.
-            shown["top"], most = None, top or most
-        filters = {name: asked[name] for name in get_args(Filter)}
+        renderer = renderer_of(question.drawing)
+        all_columns = columns is not None or (top is not None and renderer.is_grid_if_cut)
+        max_rows = MAX_ROWS if top is None else None
+        if renderer.selects_rows and form.kind in ("words", "markdown") and not (columns or sort):
+            selection["top"], max_rows = None, top or max_rows
+        filters = {name: given[name] for name in get_args(Filter)}
         part(**filters).check_allowed(question, complete.get("by"))
-        with _opened(question, asked, **reading) as ask:
-            answer = ask(**shown, **parameters)
-            if picture is not None:
-                # The picture always shows all rows.
-                drawn = answer if not any(shown.values()) else ask(**parameters)
-                if drawn.jobs:
-                    raise several_jobs(drawn.jobs)
-                save_figure(PICTURES[question.drawing].figure(drawn), picture)
+        with _opened(question, given, **reading) as ask:
+            answer = ask(**selection, **parameters)
+            if plot_file is not None and plot is not None:
+                complete_answer = ask(**parameters) if any(selection.values()) else answer
+                if complete_answer.jobs:
+                    raise several_jobs(complete_answer.jobs)
+                save_figure(plot.figure(complete_answer), plot_file)
             judged = judge_all(conditions, ask, parameters) if gates else []
-            answer = replace(answer, gates=tuple(one.as_row() for one in judged))
-        print_answer(
-            answer,
-            form,
-            width=width,
-            most=most,
-            whole=whole,
-            source=typed_sources(
-                asked["sources"],
-                asked["job"],
+            answer = replace(answer, gates=tuple(gate.as_row() for gate in judged))
+        source = ""
+        if "job" in given:
+            source = typed_sources(
+                given["sources"],
+                given["job"],
                 reading["capture"],
-                ranks=asked["ranks"],
-                steps=asked["steps"],
+                ranks=given["ranks"],
+                steps=given["steps"],
                 part=part(**filters),
             )
-            if "job" in asked
-            else "",
-        )
-        if picture is not None:
-            print_err(f"{picture}: drawn")
+        print_answer(answer, form, width=width, max_rows=max_rows, all_columns=all_columns, source=source)
+        if plot_file is not None:
+            print_err(f"{plot_file}: drawn")
         if judged:
-            tell(judged)
+            report_gates(judged)
 
     command = click.command(
         name=question.name,
@@ -124,29 +118,19 @@ def question_command(question: Question) -> click.Command:
 
 
 @contextmanager
-def _opened(question: Question, asked: dict[str, Any], **reading: Any) -> Iterator[Callable[..., Table]]:
+def _opened(question: Question, given: dict[str, Any], **reading: Any) -> Iterator[Callable[..., Table]]:
     """Opens the sources of a question, and yields a function that asks it with its parameters."""
-    filters = {name: asked[name] for name in get_args(Filter)}
+    filters = {name: given[name] for name in get_args(Filter)}
     if question.recordings == "one":
-        with open_watched(*asked["sources"], job=asked["job"], **reading) as trace:
-            narrowed = {"rank": asked["ranks"], "step": asked["steps"], **filters}
-            yield lambda **more: trace.ask(question.name, **narrowed, **more)
+        with open_watched(*given["sources"], job=given["job"], **reading) as trace:
+            narrowed = {"rank": given["ranks"], "step": given["steps"], **filters}
+            yield lambda **parameters: trace.ask(question.name, **narrowed, **parameters)
         return
     from stepscope.api.several import open_several
 
-    sources = asked["sources"] if "sources" in asked else (asked["before"], asked["after"])
-    with (
-        progress_on() as progress,
-        open_several(
-            question,
-            sources,
-            names=asked["names"],
-            jobs=asked["jobs"],
-            part=part(**filters),
-            progress=progress,
-            **reading,
-        ) as ask,
-    ):
+    sources = given["sources"] if "sources" in given else (given["before"], given["after"])
+    chosen = {"names": given["names"], "jobs": given["jobs"], "part": part(**filters)}
+    with progress_on() as progress, open_several(question, sources, **chosen, progress=progress, **reading) as ask:
         progress.finish()
         yield ask
 
@@ -184,11 +168,11 @@ def _with_options(run: Any, question: Question) -> Any:
         ),
         click.option("-w", "--width", type=click.IntRange(min=20), metavar="N", help="Fit the text into N columns."),
     ]
-    if question.drawing in PICTURES:
+    if (plot := renderer_of(question.drawing).plot) is not None:
         options.append(
             click.option(
-                *PICTURES[question.drawing].flags,
-                "picture",
+                *plot.flags,
+                "plot_file",
                 metavar="FILE",
                 type=click.Path(dir_okay=False),
                 help="Also draw it into a .png or .svg file.",

@@ -42,4 +42,4 @@ def command(
     form = chosen_form(given)
     with open_watched(*sources, job=job, **reading) as trace:
         answer = trace.sql(text, rank=ranks, step=steps, name=name, under=under, window=window)
-    print_answer(answer, form, whole=True)
+    print_answer(answer, form, all_columns=True)

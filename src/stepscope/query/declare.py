@@ -57,7 +57,7 @@ SHARED = frozenset(
     {
         "source", "sources", "job", "rank", "ranks", "step", "steps", "name", "under", "window", "top",
         "columns", "sort", "width", "parquet", "strict", "json", "as_json", "csv", "as_csv", "spaces",
-        "as_spaces", "markdown", "as_markdown", "capture", "no_cache", "picture", "plot",
+        "as_spaces", "markdown", "as_markdown", "capture", "no_cache", "plot", "plot_file",
     }
 )  # fmt: skip
 """What every question takes, here, in Python or on the command line: no parameter may have these names."""

@@ -10,7 +10,7 @@ from stepscope.base.units import ratio_text
 from stepscope.query.kernel_names import short_names
 from stepscope.query.table import Table
 from stepscope.report.figures import COLOURS, finish_axes, new_figure, plain_text
-from stepscope.report.pictures import PICTURES
+from stepscope.report.renderers import renderer_of
 
 MOST_BARS = 20
 
@@ -35,8 +35,8 @@ def chart(table: Table) -> Any:
     Example:
         stepscope.chart(trace.kernels())
     """
-    picture = PICTURES.get(table.question.drawing)
-    return _bars(table) if picture is None else picture.figure(table)
+    plot = renderer_of(table.question.drawing).plot
+    return _bars(table) if plot is None else plot.figure(table)
 
 
 def _bars(table: Table) -> Any:

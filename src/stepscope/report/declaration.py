@@ -7,6 +7,7 @@ from typing import Any
 
 from stepscope.query.declare import Question
 from stepscope.query.part import filters_of
+from stepscope.report.renderers import renderer_of
 from stepscope.schema.declare import SchemaTable
 
 
@@ -49,5 +50,6 @@ def page_declaration(question: Question) -> dict[str, Any]:
     return declared | {
         "explanation": inspect.cleandoc(question.explanation),
         "fills": question.fills,
+        "chart": renderer_of(question.drawing).chart,
         "filters": {by or "": list(taken) for by, taken in filters.items()},
     }

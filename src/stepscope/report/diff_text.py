@@ -13,9 +13,10 @@ from stepscope.base.units import NOT_MEASURED, count_text, ratio_text, time_text
 from stepscope.compare.drivers import Row, find_drivers
 from stepscope.query.kernel_names import cut_apart, short_names
 from stepscope.query.text_grid import MARK, Line, Style, note_lines, shortened, warning_lines, wrapped
+from stepscope.report.markdown_table import INDENT, MAX_CELL_WIDTH, escaped, markdown_table
+from stepscope.report.renderers import Layout, MarkdownAnswer, Renderer
 
 if TYPE_CHECKING:
-    from stepscope.compare.gates import Judged
     from stepscope.query.table import Table
 
 _STYLES: dict[str, Style] = {"faster": "better", "slower": "worse"}
@@ -33,27 +34,45 @@ _PER_CENT_UP_TO = 10.0
 """Above ten times, "times" reads better than per cent."""
 
 
-def diff_lines(table: Table, *, width: int, most: int | None) -> list[Line]:
-    """Formats the answer of `diff` as lines.
-
-    Args:
-        width: columns of text to fit into.
-        most: rows to show at most; None for all.
-    """
+def diff_lines(table: Table, layout: Layout) -> list[Line]:
+    """Formats the answer of `diff` as lines."""
+    width = layout.width
     rows = table.rows()
     mark = f"{MARK} " if table.unreliable else ""
     sentence = wrapped(f"{mark}{verdict_sentence(rows)}", width)
     lines = [Line(part, "title") for part in sentence]
     if rows:
-        shown = rows_in_short(rows, most)
+        shown = rows_in_short(rows, layout.max_rows)
         lines += [Line(""), *_grid(shown, width)]
-        if len(rows) > len(shown) and "depth" not in rows[0]:
-            lines.append(Line(f"({count_text(len(rows) - len(shown))} more rows)", "note"))
+        if hidden := _hidden_rows(rows, shown):
+            lines.append(Line(f"({count_text(hidden)} more rows)", "note"))
     if table.note:
         lines += [Line(""), *note_lines(table.note, width)]
         if any(row.get("inside") for row in rows):
             lines.append(Line(f"{_INSIDE}runs inside another measured event", "note"))
     return lines + warning_lines(table.checks, width)
+
+
+def _hidden_rows(rows: Sequence[Row], shown: Sequence[Row]) -> int:
+    """How many rows are not shown; a tree has a row for them."""
+    return 0 if "depth" in rows[0] else len(rows) - len(shown)
+
+
+def _markdown(table: Table, max_rows: int | None) -> MarkdownAnswer:
+    rows = table.rows()
+    title = verdict_sentence(rows)
+    if not rows:
+        return MarkdownAnswer(title, "", 0)
+    shown = rows_in_short(rows, max_rows)
+    columns = columns_of(shown)
+    names = cut_apart(names_of(shown), MAX_CELL_WIDTH)
+    cells = [
+        [INDENT * row.get("depth", 0) + escaped(name), *(escaped(values[place]) for _, values, _ in columns)]
+        for place, (row, name) in enumerate(zip(shown, names, strict=True))
+    ]
+    head = ["name", *(title for title, _, _ in columns)]
+    text = markdown_table(head, cells, [True, *(is_text for _, _, is_text in columns)])
+    return MarkdownAnswer(title, text, _hidden_rows(rows, shown))
 
 
 def verdict_sentence(rows: Sequence[Row]) -> str:
@@ -298,13 +317,8 @@ def _calls(row: Row) -> str:
     return f"{count_text(before)} → {count_text(after)}"
 
 
-def gate_text(judged: Judged) -> str:
-    """Reports a gate on one line: the measured change and its interval."""
-    return gate_row_text(judged.as_row())
-
-
-def gate_row_text(gate: Row) -> str:
-    """Reports a gate from an answer's `Table.gates`."""
+def gate_text(gate: Row) -> str:
+    """Reports a gate, as in `Table.gates`, on one line: the measured change and its interval."""
     words = [f"gate '{one_line(gate['gate'])}' {gate['outcome']}"]
     if gate["change_ns"] is not None:
         relative = f" ({signed_ratio(gate['change_ratio'])})" if gate["change_ratio"] is not None else ""
@@ -315,3 +329,10 @@ def gate_row_text(gate: Row) -> str:
     if gate["reason"]:
         words.append(gate["reason"])
     return f"{words[0]}: {'; '.join(words[1:])}"
+
+
+def _conclusions(table: Table) -> list[str]:
+    return [verdict_sentence(table.rows())]
+
+
+RENDERER = Renderer(lines=diff_lines, markdown=_markdown, conclusions=_conclusions, selects_rows=True)

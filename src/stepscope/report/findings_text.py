@@ -12,6 +12,7 @@ from stepscope.base.units import ratio_text, time_text
 from stepscope.findings.declare import HIGH, MEDIUM, WITH_HOST, WITH_OTHERS
 from stepscope.query.text_grid import MARK, Line, note_lines, wrapped
 from stepscope.report.advice import advice_lines
+from stepscope.report.renderers import Layout, Renderer
 
 if TYPE_CHECKING:
     from stepscope.query.table import Table
@@ -24,27 +25,18 @@ _SEVERITY = (
 _LAST = "The evidence and queries behind these numbers: --json."
 
 
-def findings_lines(
-    table: Table, *, width: int, most: int | None, command: str = "stepscope", source: str = ""
-) -> list[Line]:
-    """Formats findings as paragraphs: what was found, what it could save, what to do.
-
-    Args:
-        table: an answer to the question `findings` with all its columns.
-        width: columns of text to fit into.
-        most: findings to show at most; None for all.
-        command: the command that starts this StepScope where the text is read.
-        source: the recording as the user typed it.
-    """
+def findings_lines(table: Table, layout: Layout) -> list[Line]:
+    """Formats findings as paragraphs: what was found, what it could save, what to do."""
+    width, max_rows = layout.width, layout.max_rows
     lines = [Line(text, "title") for text in wrapped(table.question.asks, width)]
     rows = table.rows()
     if not rows:
         return lines + note_lines(table.note, width)
-    for number, row in enumerate(rows[:most], start=1):
-        lines += [Line(""), *_paragraph(number, row, width, command, source)]
-    hidden = len(rows) - len(rows[:most])
+    for number, row in enumerate(rows[:max_rows], start=1):
+        lines += [Line(""), *_paragraph(number, row, width, layout.command, layout.source)]
+    hidden = len(rows) - len(rows[:max_rows])
     last = f"{hidden} more with --top {len(rows)}. {_LAST}" if hidden else _LAST
-    saves = any(row["saving_high_ns"] is not None for row in rows[:most])
+    saves = any(row["saving_high_ns"] is not None for row in rows[:max_rows])
     notes = [_SEVERITY, last] if saves else [last]
     return [*lines, Line(""), *(line for note in notes for line in note_lines(note, width))]
 
@@ -81,3 +73,6 @@ def _saving(row: Row) -> str:
         own, others = " of a rank's own time", WITH_OTHERS
     saved = f"A cure saves {bounds} a {row['per']}{own} ({share}), {counted} is of {row['severity']} severity{by}."
     return f"{saved}{others} {sure}"
+
+
+RENDERER = Renderer(lines=findings_lines, chart="none", is_per_job=True, completes_commands=True)

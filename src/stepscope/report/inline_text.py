@@ -9,6 +9,7 @@ from stepscope.base.quoting import one_line
 from stepscope.base.statistics import is_informative
 from stepscope.base.units import count_text, plural, ratio_text, time_text
 from stepscope.query.text_grid import Line, wrapped
+from stepscope.report.renderers import Layout, Renderer
 
 if TYPE_CHECKING:
     from stepscope.query.table import Table
@@ -21,20 +22,18 @@ _KNOWN_WITHIN = 0.5
 """With an interval wider than this part of the mean, on either side, neither share nor order is stated."""
 
 
-def inline_lines(table: Table, *, width: int, most: int | None, bars: bool) -> list[Line]:
-    """Formats the answer of `inline` as lines.
-
-    Args:
-        width: columns of text to fit into.
-        most: rows to show at most; None for all.
-        bars: draw shares as bars if there is room.
-    """
-    lines = table.lines(width=width, most=most, bars=bars)
-    if table.jobs or table.asked.get("by") != "rank":
+def inline_lines(table: Table, layout: Layout) -> list[Line]:
+    """Formats the answer of `inline` as lines: conclusions between the title and the grid."""
+    lines = table.lines(width=layout.width, most=layout.max_rows, bars=layout.bars)
+    if table.jobs:
         return lines
-    told = [Line(text) for words in conclusion(table.rows()) for text in wrapped(words, width, "  ")]
+    sentences = [Line(text) for words in _conclusions(table) for text in wrapped(words, layout.width, "  ")]
     titles = sum(line.style == "title" for line in lines)
-    return [*lines[:titles], *told, *([Line("")] if told else []), *lines[titles:]]
+    return [*lines[:titles], *sentences, *([Line("")] if sentences else []), *lines[titles:]]
+
+
+def _conclusions(table: Table) -> list[str]:
+    return conclusion(table.rows()) if table.asked.get("by") == "rank" else []
 
 
 def conclusion(rows: list[Row]) -> list[str]:
@@ -245,3 +244,6 @@ def _how_sure(own: list[Row]) -> str:
     if not _is_bounded(row):
         around = f"of which {_scattered(row)}"
     return f"{known} known within ± {ratio_text(_SURE_WITHIN)} of the mean; least sure is {one_line(row['label'])}, {around}."
+
+
+RENDERER = Renderer(lines=inline_lines, conclusions=_conclusions)

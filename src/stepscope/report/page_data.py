@@ -25,10 +25,10 @@ from stepscope.query.ask import ask_within
 from stepscope.query.declare import Question
 from stepscope.query.kernel_names import short_names
 from stepscope.questions import all_questions
-from stepscope.report.conclusions import sentences
 from stepscope.report.declaration import page_declaration
 from stepscope.report.page import json_in_html
 from stepscope.report.redaction import redact_paths
+from stepscope.report.renderers import conclusions
 from stepscope.report.timeline_data import MOST_EVENTS, timeline_data
 from stepscope.schema.tables import TABLES
 from stepscope.timeline.recording import Timeline
@@ -338,7 +338,7 @@ def reply(table: Table, *, most: int | None = None) -> dict[str, Any]:
     Args:
         most: only its first rows; all by default.
     """
-    rows, said = len(table), sentences(table)
+    rows, sentences = len(table), conclusions(table)
     if most is not None and rows > most:
         table = replace(table, arrow=table.arrow.slice(0, most))
     names = {
@@ -348,7 +348,7 @@ def reply(table: Table, *, most: int | None = None) -> dict[str, Any]:
     }
     return {
         "answer": table.to_dict(),
-        "said": said,
+        "conclusions": sentences,
         "rows_total": rows,
         "labels": {
             column: [[full, short] for full, short in zip(own, short_names(own), strict=True)]

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 
 from stepscope.formats.evidence import bears_on
 from stepscope.link.folder_checks import CHECKS
 from stepscope.query.declare import Question
 from stepscope.query.part import filters_of
+from stepscope.report.markdown_table import markdown_table
 
 _COMMAND = {"one": "SRC", "two": "BEFORE AFTER", "several": "SRC..."}
 _CALL = {"one": "stepscope.open(SRC).{}()", "two": "stepscope.{}(BEFORE, AFTER)", "several": "stepscope.{}([SRC, ...])"}
-
-
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Formats a table in Markdown."""
-
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-    return "\n".join([line(head), line(["---"] * len(head)), *map(line, rows)]) + "\n"
 
 
 def question_page(question: Question) -> str:

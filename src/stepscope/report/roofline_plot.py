@@ -12,6 +12,7 @@ from stepscope.base.errors import UsageError
 from stepscope.base.quoting import one_line
 from stepscope.base.units import bandwidth_text, flops_text
 from stepscope.report.figures import COLOURS, finish_axes, new_figure, plain_text
+from stepscope.report.renderers import Plot, Renderer
 
 if TYPE_CHECKING:
     from stepscope.query.table import Table
@@ -151,3 +152,6 @@ def roofline_figure(table: Table) -> Any:
     finish_axes(axes, "both", hidden=("top", "right"), title=plain_text(picture.title, 90))
     axes.legend(loc="lower right", fontsize=7)
     return figure
+
+
+RENDERER = Renderer(plot=Plot(figure=roofline_figure))

@@ -11,6 +11,8 @@ from stepscope.base.units import plural, ratio_text, time_text
 from stepscope.compare.runs import ITERATION, small_labels
 from stepscope.query.text_grid import Line, wrapped
 from stepscope.report.diff_text import signed_time
+from stepscope.report.renderers import Layout, Plot, Renderer
+from stepscope.report.scaling_chart import scaling_chart
 
 if TYPE_CHECKING:
     from stepscope.query.table import Table
@@ -21,16 +23,16 @@ _MOST = 6
 """The most labels that are listed with their loss or their next doubling: those with most of it."""
 
 
-def scaling_lines(table: Table, *, width: int) -> list[Line]:
-    """Formats the answer of `scaling` as lines: all rows, then sentences.
-
-    Args:
-        width: columns of text to fit into.
-    """
-    lines = table.lines(width=width, most=None)
-    for sentence in scaling_sentences(table.rows(), table.asked["below"]):
-        lines += [Line(""), *map(Line, wrapped(sentence, width, "  "))]
+def scaling_lines(table: Table, layout: Layout) -> list[Line]:
+    """Formats the answer of `scaling` as lines: all rows, then sentences."""
+    lines = table.lines(width=layout.width, most=None)
+    for sentence in _conclusions(table):
+        lines += [Line(""), *map(Line, wrapped(sentence, layout.width, "  "))]
     return lines
+
+
+def _conclusions(table: Table) -> list[str]:
+    return scaling_sentences(table.rows(), table.asked["below"])
 
 
 def scaling_sentences(rows: list[Row], below: float) -> list[str]:
@@ -134,3 +136,8 @@ def _next_doubling(rows: list[Row]) -> str:
 def stopped(rows: list[Row]) -> dict[str, int]:
     """Labels that stop scaling, and the number of ranks at which they do."""
     return {row["label"]: row["stops_at_ranks"] for row in rows if row["stops_at_ranks"] is not None}
+
+
+RENDERER = Renderer(
+    lines=scaling_lines, conclusions=_conclusions, plot=Plot(flags=("-o", "--output"), figure=scaling_chart)
+)

@@ -15,6 +15,7 @@ from stepscope.base.units import NOT_MEASURED, count_text, plural, ratio_text, t
 from stepscope.query.kernel_names import cut_apart, short_names
 from stepscope.query.text_grid import MARK, Line, shortened, wrapped
 from stepscope.report.advice import advice_lines, asked_of
+from stepscope.report.renderers import Layout, Renderer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,15 +46,9 @@ _ACTIVITIES = {
 _LISTS = {"operators": "Operators", "kernels": "Kernels", "modules": "Modules"}
 
 
-def summary_lines(table: Table, *, width: int, command: str = "stepscope", source: str = "") -> list[Line]:
-    """Formats the summary as at most 40 lines, the verdict first.
-
-    Args:
-        table: an answer to the question `summary`.
-        width: columns of text to fit into; no line is wider.
-        command: the command that starts this StepScope where the text is read.
-        source: the recording as the user typed it.
-    """
+def summary_lines(table: Table, layout: Layout) -> list[Line]:
+    """Formats the summary as at most 40 lines, the verdict first; no line is wider than the layout."""
+    width, command, source = layout.width, layout.command, layout.source
     sections: dict[str, list[Row]] = {}
     for row in table.rows():
         sections.setdefault(row["section"], []).append(row)
@@ -307,3 +302,6 @@ def _checks(rows: list[Row], width: int, room: int, command: str) -> list[Line]:
             return [*told, Line(f"{len(rows) - shown} more: {command}", "note")]
         told += lines
     return told
+
+
+RENDERER = Renderer(lines=summary_lines, is_grid_if_cut=True, is_per_job=True, completes_commands=True)

@@ -17,21 +17,15 @@ from typing import TYPE_CHECKING, TextIO
 from stepscope.base.quoting import one_line, printable
 from stepscope.query.text_grid import Line, note_lines
 from stepscope.report.advice import typed
+from stepscope.report.renderers import Layout, renderer_of
 
 if TYPE_CHECKING:
-    from stepscope.query.declare import Drawing
     from stepscope.query.table import Table
 
-MOST_ROWS = 30
+MAX_ROWS = 30
 """Rows shown by default: what fits on a screen."""
 PIPED_WIDTH = 120
 """Columns of text without a terminal, unless COLUMNS is set."""
-
-OF_ALL_ROWS: tuple[Drawing, ...] = ("overview", "map")
-"""Drawings that need all rows: with fewer, a grid is shown."""
-
-_LAYOUTS: tuple[Drawing, ...] = ("overview", "paragraphs", "map")
-"""Drawings of a single job; several jobs are drawn one by one."""
 
 _COLOURS = {
     "title": "bold",
@@ -66,71 +60,31 @@ def text_width(stream: TextIO) -> int:
     return int(columns) if columns.isdecimal() and int(columns) > 0 else PIPED_WIDTH
 
 
-def answer_lines(
-    table: Table,
-    *,
-    width: int,
-    most: int | None = MOST_ROWS,
-    whole: bool = False,
-    bars: bool = False,
-    command: str = "stepscope",
-    source: str = "",
-) -> list[Line]:
-    """Formats an answer as lines, as its question's drawing declares.
-
-    Args:
-        width: columns of text to fit into.
-        most: rows to show at most; None for all.
-        whole: show all columns.
-        bars: in a grid, draw shares as bars if there is room.
-        command: the command that starts this StepScope where the text is read; it replaces `stepscope` in the answer's
-            text.
-        source: the recording as the user typed it, for commands in the answer's text.
-    """
-    if table.jobs and not (whole or table.is_sorted) and table.question.drawing in _LAYOUTS:
-        return _each_job(table, width=width, most=most, command=command, source=source)
-    drawing = "table" if whole or table.is_sorted else table.question.drawing
-    if drawing == "overview":
-        from stepscope.report.summary_text import summary_lines
-
-        return summary_lines(table, width=width, command=command, source=source)
-    if drawing == "paragraphs":
-        from stepscope.report.findings_text import findings_lines
-
-        return findings_lines(table, width=width, most=most, command=command, source=source)
-    if command != "stepscope" or source:
-        table = _to_be_typed(table, command, source)
-    if drawing == "comparison":
-        from stepscope.report.diff_text import diff_lines
-
-        return diff_lines(table, width=width, most=most)
-    if drawing == "measured":
-        from stepscope.report.inline_text import inline_lines
-
-        return inline_lines(table, width=width, most=most, bars=bars)
-    if drawing == "map":
-        from stepscope.report.rank_map_text import map_lines
-
-        return map_lines(table, width=width, most=most)
-    if drawing == "runs":
-        from stepscope.report.scaling_text import scaling_lines
-
-        return scaling_lines(table, width=width)
-    return table.lines(width=width, most=most, whole=whole, bars=bars)
+def answer_lines(table: Table, layout: Layout) -> list[Line]:
+    """Formats an answer as lines, as its question's drawing declares."""
+    is_grid = layout.all_columns or table.is_sorted
+    renderer = renderer_of("table" if is_grid else table.question.drawing)
+    if table.jobs and renderer.is_per_job:
+        return _each_job(table, layout)
+    if not renderer.completes_commands and (layout.command != "stepscope" or layout.source):
+        table = _completed(table, layout.command, layout.source)
+    if renderer.lines is not None:
+        return renderer.lines(table, layout)
+    return table.lines(width=layout.width, most=layout.max_rows, whole=layout.all_columns, bars=layout.bars)
 
 
-def _each_job(table: Table, *, width: int, most: int | None, command: str, source: str) -> list[Line]:
+def _each_job(table: Table, layout: Layout) -> list[Line]:
     """Formats each job's answer, one after the other."""
-    lines = [*note_lines(table.note, width), Line("")]
+    lines = [*note_lines(table.note, layout.width), Line("")]
     for name, answer in table.jobs.items():
         lines += [Line(f"== {printable(name)}", "head"), Line("")]
-        asked = f"{source} --job {shlex.quote(name)}" if source else source
-        lines += answer_lines(answer, width=width, most=most, command=command, source=asked)
+        source = f"{layout.source} --job {shlex.quote(name)}" if layout.source else ""
+        lines += answer_lines(answer, layout._replace(source=source, bars=False))
         lines.append(Line(""))
     return lines[:-1]
 
 
-def _to_be_typed(table: Table, command: str, source: str) -> Table:
+def _completed(table: Table, command: str, source: str) -> Table:
     """The answer with its commands as they can be pasted. Data for other programs (JSON, CSV, Parquet) keeps the name
     `stepscope`."""
     import pyarrow as pa

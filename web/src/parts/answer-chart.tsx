@@ -37,7 +37,7 @@ function MainChart({ reply, leads }: { readonly reply: Reply; readonly leads: st
   const declared = useDeclaration(answer.question);
   const columns = useMemo(() => columnsOf(answer, declared), [answer, declared]);
   const chart = useMemo(
-    () => chartOf(columns, answer.rows, declared?.drawing ?? "table"),
+    () => chartOf(columns, answer.rows, declared?.chart ?? "columns"),
     [columns, answer, declared],
   );
   const own = ownChart(reply);

@@ -32,9 +32,9 @@ export function Answered<R extends Row>({ asked, bare = false, children }: Props
   return (
     <>
       <Checks checks={answer.checks.filter(isSevere)} />
-      {asked.value.said.length > 0 && (
-        <div class="said">
-          {asked.value.said.map((one) => (
+      {asked.value.conclusions.length > 0 && (
+        <div class="conclusions">
+          {asked.value.conclusions.map((one) => (
             <p key={one}>{held(one)}</p>
           ))}
         </div>

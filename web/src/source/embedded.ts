@@ -152,7 +152,7 @@ function picked(
   return {
     ...reply,
     answer: { ...answer, rows, ...(note === undefined ? {} : { note }) },
-    said: [],
+    conclusions: [],
     rows_total: rows.length,
   };
 }

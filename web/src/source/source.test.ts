@@ -7,7 +7,7 @@ const KERNELS = {
   name: "kernels",
   parameters: [{ name: "by", type: "text", meaning: "", default: "name", choices: ["name", "stack"] }],
 } as unknown as Declaration;
-const REPLY = { answer: { rows: [{ name: "</script>" }] }, said: [], rows_total: 1, labels: {} };
+const REPLY = { answer: { rows: [{ name: "</script>" }] }, conclusions: [], rows_total: 1, labels: {} };
 
 async function deflated(text: string): Promise<string> {
   const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("deflate"));
@@ -54,7 +54,7 @@ describe("a report's data", () => {
     ];
     const at = async (moment: number, total: number) => {
       const columns = [{ name: "alloc_ns" }, { name: "free_ns" }];
-      const reply = { answer: { columns, rows }, said: ["All."], rows_total: total, labels: {} };
+      const reply = { answer: { columns, rows }, conclusions: ["All."], rows_total: total, labels: {} };
       const source = new EmbeddedSource(
         await block({
           declarations: [{ name: "memory", parameters: [parameter] }],
@@ -68,7 +68,7 @@ describe("a report's data", () => {
     expect(await bytes(10)).toEqual([4, 3]);
     expect(await bytes(20)).toEqual([3, 2]);
     expect(await bytes(30)).toEqual([3]);
-    expect(await at(10, 4)).toMatchObject({ said: [], rows_total: 2 });
+    expect(await at(10, 4)).toMatchObject({ conclusions: [], rows_total: 2 });
     expect((await at(10, 4)).answer.note).toBeUndefined();
     expect((await at(10, 5)).answer.note).toBe(
       "These are among the first 4 of 5 rows, which are in this report. All that were alive then: `stepscope memory SRC --at-ns 10`",
@@ -78,7 +78,7 @@ describe("a report's data", () => {
   it("picks the rows that have a value", async () => {
     const rows = [{ name: "aten::mm" }, { name: "aten::mm " }, { name: null }];
     const columns = [{ name: "name" }];
-    const reply = { answer: { columns, rows }, said: [], rows_total: 4, labels: {} };
+    const reply = { answer: { columns, rows }, conclusions: [], rows_total: 4, labels: {} };
     const parameters = [{ name: "called", default: null, picks: ["name"] }];
     const source = new EmbeddedSource(
       await block({

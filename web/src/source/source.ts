@@ -41,7 +41,7 @@ export interface Answer<R extends Row = Row> {
 export interface Reply<R extends Row = Row> {
   readonly answer: Answer<R>;
   /** The answer's sentences. */
-  readonly said: readonly string[];
+  readonly conclusions: readonly string[];
   /** The number of all rows, if `answer` has only the first ones. */
   readonly rows_total: number;
   /** For columns of kernels: full names, each with its short one. */
@@ -71,6 +71,9 @@ export interface DeclaredParameter {
   readonly picks: readonly [string] | readonly [string, string] | null;
 }
 
+/** What is drawn above a question's table: by the kinds of its columns, a map of ranks and steps, or nothing. */
+export type DeclaredChart = "columns" | "map" | "none";
+
 export interface Declaration {
   readonly name: string;
   readonly asks: string;
@@ -78,7 +81,7 @@ export interface Declaration {
   readonly group: string;
   readonly recordings: "one" | "two" | "several";
   readonly needs: "host" | "device";
-  readonly drawing: string;
+  readonly chart: DeclaredChart;
   readonly added_by: string | null;
   readonly parameters: readonly DeclaredParameter[];
   readonly columns: readonly DeclaredColumn[];

@@ -19,7 +19,7 @@ describe("the chart of any answer", () => {
       { name: "a", mean_ns: 1, total_ns: 5 },
       { name: "b", mean_ns: 2, total_ns: 3 },
     ];
-    expect(chartOf(columns, rows, "table")).toMatchObject({ kind: "bars", value: { name: "total_ns" } });
+    expect(chartOf(columns, rows, "columns")).toMatchObject({ kind: "bars", value: { name: "total_ns" } });
   });
 
   it("names rows that the first text does not tell apart by what does", () => {
@@ -31,12 +31,12 @@ describe("the chart of any answer", () => {
       column("total_ns"),
     ];
     const rows = ["x", "y"].map((kind) => ({ name: "a", kind, span: 0, rank: 0, total_ns: 1 }));
-    expect(chartOf(columns, rows, "table")).toMatchObject({ beside: [{ name: "kind" }] });
+    expect(chartOf(columns, rows, "columns")).toMatchObject({ beside: [{ name: "kind" }] });
     const again = rows.map((row) => ({ ...row, span: 1 }));
     const both = [...rows, ...again, { ...rows[0], name: "b" }, { ...rows[0], name: "c" }];
-    expect(chartOf(columns, both, "table")).toMatchObject({ beside: [{ name: "kind" }, { name: "span" }] });
+    expect(chartOf(columns, both, "columns")).toMatchObject({ beside: [{ name: "kind" }, { name: "span" }] });
     expect(
-      chartOf(columns, [...rows.slice(1), { name: "b", kind: "x", total_ns: 1 }], "table"),
+      chartOf(columns, [...rows.slice(1), { name: "b", kind: "x", total_ns: 1 }], "columns"),
     ).toMatchObject({
       kind: "bars",
       beside: [],
@@ -51,15 +51,15 @@ describe("the chart of any answer", () => {
       column("used_ratio"),
     ];
     const rows = [0, 1, 2].map((time) => ({ rank: 0, start_ns: time, busy_ns: 1, used_ratio: 0.5 }));
-    const chart = chartOf(columns, rows, "table");
+    const chart = chartOf(columns, rows, "columns");
     expect(chart).toMatchObject({ kind: "lines", values: [{ name: "used_ratio" }] });
   });
 
   it("draws nothing of words, of one row, and of what was not measured", () => {
     const row = { name: "a", total_ns: null };
-    expect(chartOf([NAME, column("total_ns")], [row, row], "table").kind).toBe("none");
-    expect(chartOf([NAME, column("total_ns")], [{ name: "a", total_ns: 1 }], "table").kind).toBe("none");
-    expect(chartOf([NAME], [{ name: "a" }, { name: "b" }], "text").kind).toBe("none");
+    expect(chartOf([NAME, column("total_ns")], [row, row], "columns").kind).toBe("none");
+    expect(chartOf([NAME, column("total_ns")], [{ name: "a", total_ns: 1 }], "columns").kind).toBe("none");
+    expect(chartOf([NAME], [{ name: "a" }, { name: "b" }], "none").kind).toBe("none");
   });
 });
 

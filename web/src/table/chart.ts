@@ -1,5 +1,5 @@
 /** Chooses an answer's chart from its declaration alone. */
-import type { Row } from "../source/source";
+import type { DeclaredChart, Row } from "../source/source";
 import { type Column, isMeasured, isNumeric, mainNumber } from "./columns";
 
 export type Chart =
@@ -29,9 +29,9 @@ const FEWEST_POINTS = 3;
  * Values over time if rows are moments; else the largest rows by the answer's main column, named by its
  * first text.
  */
-export function chartOf(columns: readonly Column[], rows: readonly Row[], drawing: string): Chart {
-  if (rows.length === 0 || drawing === "text" || drawing === "paragraphs") return { kind: "none" };
-  if (drawing === "map") return { kind: columns.some((one) => one.name === "value_ns") ? "map" : "none" };
+export function chartOf(columns: readonly Column[], rows: readonly Row[], declared: DeclaredChart): Chart {
+  if (rows.length === 0 || declared === "none") return { kind: "none" };
+  if (declared === "map") return { kind: columns.some((one) => one.name === "value_ns") ? "map" : "none" };
   const lines = overTime(columns, rows);
   if (lines !== null) return lines;
   const name = columns.find((one) => one.type === "text" && rows.some((row) => isMeasured(row[one.name])));

@@ -170,7 +170,7 @@ def _show(question: str, sources: list[Path], *, typed: list[Path] | None = None
     """
     from stepscope.api.trace import open_trace
     from stepscope.cli.terminal.output import print_answer
-    from stepscope.report.text import MOST_ROWS
+    from stepscope.report.text import MAX_ROWS
 
     try:
         with open_trace(*sources) as trace:
@@ -178,7 +178,7 @@ def _show(question: str, sources: list[Path], *, typed: list[Path] | None = None
             answer = trace.ask(question)
             print_answer(
                 of_one_rank(answer) if one_rank else answer,
-                most=MOST_ROWS,
+                max_rows=MAX_ROWS,
                 source=typed_sources([str(source) for source in typed or sources]),
             )
     except StepScopeError as error:

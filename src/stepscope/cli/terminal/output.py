@@ -65,8 +65,8 @@ def print_answer(
     form: Form = WORDS,
     *,
     width: int | None = None,
-    most: int | None = None,
-    whole: bool = False,
+    max_rows: int | None = None,
+    all_columns: bool = False,
     source: str = "",
 ) -> None:
     """Writes an answer in the requested form, as text by default.
@@ -75,8 +75,8 @@ def print_answer(
         table: the answer.
         form: how it is written.
         width: for text, columns to fit into; None for the width of stdout.
-        most: for text and Markdown, the maximum number of rows; None for all.
-        whole: for text, show all columns.
+        max_rows: for text and Markdown; None for all.
+        all_columns: for text, show all columns.
         source: the recording as the user typed it, for commands that the answer advises.
 
     Raises:
@@ -95,24 +95,24 @@ def print_answer(
     elif form.kind == "markdown":
         from stepscope.report.markdown import markdown_text
 
-        print_out(markdown_text(table, most=most))
+        print_out(markdown_text(table, max_rows=max_rows))
     elif form.kind == "parquet":
         table.to_parquet(form.file)
         print_err(f"{form.file}: {len(table)} rows")
         _tell_apart(table)
     else:
+        from stepscope.report.renderers import Layout
         from stepscope.report.text import answer_lines, print_lines, text_width, wants_colour
 
-        lines = answer_lines(
-            table,
+        layout = Layout(
             width=width or text_width(sys.stdout),
-            most=most,
-            whole=whole,
+            max_rows=max_rows,
+            all_columns=all_columns,
             bars=wants_colour(sys.stdout),
             command=invoked_as(),
             source=source,
         )
-        print_lines(lines, sys.stdout)
+        print_lines(answer_lines(table, layout), sys.stdout)
 
 
 def _tell_apart(table: Table) -> None:

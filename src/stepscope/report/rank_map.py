@@ -1,17 +1,21 @@
-"""A map of ranks and steps in a terminal: a line per rank, a column per step, the darker the higher."""
+"""A map of ranks and steps, in a terminal and as a picture: a line per rank, a column per step, the darker the higher."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from stepscope.base.chosen_numbers import numbers_text
+from stepscope.base.errors import StepScopeError
 from stepscope.base.statistics import quantile
 from stepscope.base.units import time_text
 from stepscope.query.table import Table
 from stepscope.query.text_grid import MARK, Line, note_lines, wrapped
+from stepscope.report.figures import new_figure
+from stepscope.report.renderers import Layout, Plot, Renderer
 
 SHADES = "·░▒▓█"
 MOST_LINES = 32
@@ -19,6 +23,7 @@ MOST_LINES = 32
 LEAST_RANGE = 0.10
 """The scale covers at least this part of the median."""
 _WIDEST_CELL = 2
+_MAX_PLOT_LABELS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +51,11 @@ def scale_of(rows: Sequence[dict[str, Any]]) -> Scale:
     return Scale(max(0.0, low - missing / 2), high + missing / 2, middle)
 
 
-def map_lines(table: Table, *, width: int, most: int | None = None) -> list[Line]:
-    """An answer to `rank-overview` as lines of at most `width` columns: a map of a measure, else a grid."""
+def map_lines(table: Table, layout: Layout) -> list[Line]:
+    """An answer to `rank-overview` as lines: a map of a measure, else a grid."""
+    width = layout.width
     if "value_ns" not in table.arrow.column_names:
-        return table.lines(width=width, most=most)
+        return table.lines(width=width, most=layout.max_rows)
     title = f"{MARK if table.unreliable else ''} {table.question.asks}".strip()
     lines = [Line(text, "title") for text in wrapped(title, width)]
     rows = [row for row in table.rows() if row["value_ns"] is not None]
@@ -116,3 +122,47 @@ def _folded(ranks: int, steps: int) -> str:
     if not parts:
         return ""
     return f"Folded, {' and '.join(parts)}: a cell is the value farthest from the median."
+
+
+def map_figure(table: Table) -> Any:
+    """Draws an answer to `rank-overview` with a measure: ranks downwards, steps to the right, the darker the higher.
+
+    Raises:
+        StepScopeError: there is nothing to draw, or matplotlib is not installed.
+    """
+    if table.asked.get("measure") is None:
+        raise StepScopeError(
+            "there is nothing to draw", hint="choose what to draw, as in --measure step", slug="nothing-to-draw"
+        )
+    rows = [row for row in table.rows() if row["value_ns"] is not None]
+    if not rows:
+        raise StepScopeError(
+            "there is nothing to draw", hint=table.note or "the answer is empty", slug="nothing-to-draw"
+        )
+    scale = scale_of(rows)
+    ranks = sorted({row["rank"] for row in rows})
+    places = sorted({(row["span"], row["step"]) for row in rows})
+    line, column = ({key: n for n, key in enumerate(keys)} for keys in (ranks, places))
+    cells = [[math.nan] * len(places) for _ in ranks]
+    for row in rows:
+        cells[line[row["rank"]]][column[row["span"], row["step"]]] = row["value_ns"] / 1e6
+    figure = new_figure(min(16.0, 3.0 + 0.22 * len(places)), min(12.0, 1.6 + 0.18 * len(ranks)))
+    axes = figure.subplots()
+    image = axes.imshow(
+        cells, aspect="auto", interpolation="nearest", cmap="cividis_r",
+        vmin=scale.low / 1e6, vmax=scale.high / 1e6,
+    )  # fmt: skip
+    interval = -(-len(ranks) // _MAX_PLOT_LABELS)
+    axes.set_yticks(range(0, len(ranks), interval), [str(rank) for rank in ranks[::interval]], fontsize=7)
+    interval = -(-len(places) // _MAX_PLOT_LABELS)
+    axes.set_xticks(range(0, len(places), interval), [str(step) for _, step in places[::interval]], fontsize=7)
+    axes.set_xlabel("step", fontsize=8)
+    axes.set_ylabel("rank", fontsize=8)
+    measure = str(table.asked.get("measure", "step")).replace("-", " ")
+    bar = figure.colorbar(image, ax=axes)
+    bar.set_label(f"{measure} (ms)", fontsize=8)
+    bar.ax.tick_params(labelsize=7)
+    return figure
+
+
+RENDERER = Renderer(lines=map_lines, chart="map", plot=Plot(figure=map_figure), is_grid_if_cut=True, is_per_job=True)
