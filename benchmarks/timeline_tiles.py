@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from stepscope.api.trace import open_trace
-from stepscope.report.page_data import Shown
+from stepscope.report.page_data import OpenRecording
 from stepscope.serve.asking import Recordings
 from stepscope.serve.timeline import ask_timeline
 from stepscope.store.manifest import write_store_file
@@ -108,7 +108,7 @@ def asked_tiles(layout: dict[str, Any], rng: random.Random) -> Sequence[tuple[in
 
 def measured(store: Path) -> dict[str, Any]:
     trace = open_trace(store)
-    recordings = Recordings([Shown("generated", trace)])
+    recordings = Recordings([OpenRecording("generated", trace)])
 
     def ask(what: str, **more: Any) -> tuple[float, dict[str, Any], int]:
         began = time.perf_counter()

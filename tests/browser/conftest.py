@@ -25,7 +25,7 @@ from stepscope.query.scope import Scope
 from stepscope.questions import find, of_one_recording
 from stepscope.report import page_data
 from stepscope.report.page import page
-from stepscope.report.page_data import Shown
+from stepscope.report.page_data import OpenRecording
 from stepscope.schema.tables import TABLES
 from stepscope.store.interrupt import StoppedError
 from stepscope.store.open import Store
@@ -172,7 +172,7 @@ class Made:
     """Recordings open for a server, and, when they are wanted as such, as a report."""
 
     name: str
-    shown: list[Shown]
+    shown: list[OpenRecording]
     folder: Path
     answers: Answers
     server: Any = None
@@ -214,7 +214,7 @@ class Makes:
         if name not in self.known:
             opened = [Trace(Store.from_rows(one)) if isinstance(one, dict) else open_trace(one) for one in sources]
             jobs = [one for trace in opened for one in trace.jobs.values()]
-            shown = [Shown(f"{name} {n}", trace) for n, trace in enumerate(jobs, 1)]
+            shown = [OpenRecording(f"{name} {n}", trace) for n, trace in enumerate(jobs, 1)]
             for one in shown:
                 setattr(one.trace, "ask", partial(self.answers.of, one.trace))  # noqa: B010  # it shadows a method
             self.known[name] = Made(name, shown, self.folder, self.answers)

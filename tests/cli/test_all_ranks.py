@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from stepscope.cli.script.all_ranks import MOST_BYTES, MOST_RANKS, of_one_rank, soon_read, wrote_phases
+from stepscope.cli.script.all_ranks import MAX_BYTES, MAX_RANKS, of_one_rank, soon_read, wrote_phases
 from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.store.open import Store
@@ -61,7 +61,7 @@ def test_inline_profiles_of_the_same_run_do_not_disturb(wrote):
     assert wrote([[MINE, THEIRS, Path("out/node.a.0.prof.json")]])[0] is True
 
 
-@pytest.mark.parametrize("ranks", [1, MOST_RANKS + 1])
+@pytest.mark.parametrize("ranks", [1, MAX_RANKS + 1])
 def test_one_rank_and_very_many_speak_for_themselves(ranks, wrote):
     assert wrote([[MINE]], ranks=ranks) == (False, 0)
 
@@ -70,9 +70,9 @@ def test_few_bytes_are_shown_at_the_end_of_the_job_and_many_are_not(tmp_path):
     traces = [tmp_path / f"train-{rank}-of-2.json.gz" for rank in range(2)]
     for trace in traces:
         trace.touch()
-        os.truncate(trace, MOST_BYTES // 2)
+        os.truncate(trace, MAX_BYTES // 2)
     assert soon_read(traces)
-    os.truncate(traces[0], MOST_BYTES // 2 + 1)
+    os.truncate(traces[0], MAX_BYTES // 2 + 1)
     assert not soon_read(traces)
     traces[0].unlink()
     assert not soon_read(traces)

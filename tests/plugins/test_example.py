@@ -70,7 +70,7 @@ def test_a_question_has_a_method_and_a_place_in_sql(trace):
 def test_a_report_holds_its_answer_and_all_that_draws_it(trace, monkeypatch):
     own = [form for form in page_data.forms() if form.question.name == "waits"]
     monkeypatch.setattr(page_data, "forms", lambda: own)
-    data = page_data.page_data([page_data.Shown("run", trace)])
+    data = page_data.page_data([page_data.OpenRecording("run", trace)])
     assert list(data["replies"]) == ['[["1"],"waits",[]]']
     (declared,) = (one for one in data["declarations"] if one["name"] == "waits")
     assert declared["added_by"].startswith("plug-in waits")

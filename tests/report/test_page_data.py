@@ -14,7 +14,7 @@ from stepscope.questions import all_questions, find
 from stepscope.report import page_data as made
 from stepscope.report.diff_text import verdict_sentence
 from stepscope.report.page import page
-from stepscope.report.page_data import Form, Shown, forms, key, page_data, reply
+from stepscope.report.page_data import Form, OpenRecording, forms, key, page_data, reply
 from stepscope.store.open import Store
 
 ROWS = {
@@ -30,7 +30,7 @@ ROWS = {
 @pytest.fixture
 def shown():
     with Store.from_rows(ROWS) as store:
-        yield Shown("run", Trace(store))
+        yield OpenRecording("run", Trace(store))
 
 
 @pytest.fixture
@@ -82,13 +82,13 @@ def test_hosts_that_reports_name_are_left_out_too(few, monkeypatch):
     monkeypatch.setattr(made, "forms", lambda: [Form(find("host-metrics"), {"by": "metric"})])
     metric = {"report": "APS", "metric": "memory", "value": 1.0, "host": "node-of-bob"}
     with Store.from_rows({"host_metric": [metric]}) as store:
-        shown = Shown("run", Trace(store))
+        shown = OpenRecording("run", Trace(store))
         (row,) = unpacked(page_data([shown]), "host-metrics", by="metric")["answer"]["rows"]
     assert row["host"] == "host 1"
 
 
 def test_the_first_rows_of_many_are_in_it_and_their_number_is_said(few, shown, monkeypatch):
-    monkeypatch.setattr(made, "MOST_ROWS", 7)
+    monkeypatch.setattr(made, "MAX_ROWS", 7)
     kernels = unpacked(page_data([shown]), "kernels")
     assert len(kernels["answer"]["rows"]) == 7
     assert kernels["rows_total"] == 20
@@ -97,18 +97,18 @@ def test_the_first_rows_of_many_are_in_it_and_their_number_is_said(few, shown, m
 def test_a_full_report_with_its_page_is_below_15_mb(monkeypatch):
     monkeypatch.setattr(made, "forms", list)
     with Store.from_rows(ROWS) as store:
-        nothing = page("run", page_data([Shown("run", Trace(store))]))
-    assert len(nothing.encode()) + made.MOST_BYTES < 15_000_000 - 100_000  # keys, and what is left out
+        nothing = page("run", page_data([OpenRecording("run", Trace(store))]))
+    assert len(nothing.encode()) + made.MAX_BYTES < 15_000_000 - 100_000  # keys, and what is left out
 
 
 def with_room(monkeypatch, data, size):
     """Beside the timeline, that answers may take so many bytes."""
     timeline = made._taken(data["timelines"]["1"], data["timeline_events"]["1"])
-    monkeypatch.setattr(made, "MOST_BYTES", timeline + size)
+    monkeypatch.setattr(made, "MAX_BYTES", timeline + size)
 
 
 def test_what_there_is_no_room_for_is_named_with_its_reason(few, shown, monkeypatch):
-    monkeypatch.setattr(made, "MOST_BYTES", 500)
+    monkeypatch.setattr(made, "MAX_BYTES", 500)
     data = page_data([shown])
     assert sum(map(len, data["replies"].values())) <= 500
     left = {one["question"]: one["why"] for one in data["left_out"]}
@@ -121,7 +121,7 @@ def test_the_largest_answers_keep_their_first_rows_where_all_are_too_many(few, s
     sizes = sorted(map(len, full["replies"].values()))
     room = sum(sizes) - sizes[-1] // 4
     with_room(monkeypatch, full, room)
-    monkeypatch.setattr(made, "_LEAST_SHARE", 0)
+    monkeypatch.setattr(made, "_MIN_SHARE", 0)
     data = page_data([shown])
     assert data["replies"].keys() == full["replies"].keys()
     assert sum(map(len, data["replies"].values())) <= room
@@ -144,9 +144,9 @@ def test_a_timeline_whose_names_leave_no_room_is_left_out_in_words(few, monkeypa
     names = [f"{'x' * 3000}{number}" for number in range(50)]
     rows = {"host_event": [{"name": name, "start_ns": 10 * at, "dur_ns": 5} for at, name in enumerate(names)]}
     rows["thread"] = [{"thread": 0, "thread_name": "y" * 30_000}]
-    monkeypatch.setattr(made, "MOST_TIMELINE_BYTES", 20_000)
+    monkeypatch.setattr(made, "MAX_TIMELINE_BYTES", 20_000)
     with Store.from_rows(rows) as store:
-        data = page_data([Shown("run", Trace(store))])
+        data = page_data([OpenRecording("run", Trace(store))])
     assert "`stepscope view` shows it" in data["timelines"]["1"]["missing"]
     assert len(json.dumps(data["timelines"])) + len(data["timeline_events"]["1"]) < 2_000
 
@@ -154,11 +154,11 @@ def test_a_timeline_whose_names_leave_no_room_is_left_out_in_words(few, monkeypa
 def test_an_answer_that_cannot_be_given_is_named_with_its_reason(few, shown):
     alone = page_data([shown])
     assert [one for one in alone["left_out"] if one["question"] == "diff"] == []
-    both = page_data([shown, Shown("again", shown.trace)])
+    both = page_data([shown, OpenRecording("again", shown.trace)])
     changes = unpacked(both, "diff", ("1", "2"))
     assert changes["conclusions"] == [verdict_sentence(changes["answer"]["rows"])]
     with Store.from_rows({}) as store:
-        both = page_data([Shown("one", Trace(store)), Shown("two", Trace(store))])
+        both = page_data([OpenRecording("one", Trace(store)), OpenRecording("two", Trace(store))])
     (scaling,) = (one for one in both["left_out"] if one["question"] == "scaling" and not one["parameters"])
     assert scaling["recordings"] == ["1", "2"]
     assert scaling["why"]
@@ -173,7 +173,7 @@ def test_kernels_have_their_short_names_beside_them():
 
 def test_a_name_that_is_no_unicode_is_no_obstacle(few):
     with Store.from_rows(ROWS) as store:
-        data = page_data([Shown("run-\udcff", Trace(store))])
+        data = page_data([OpenRecording("run-\udcff", Trace(store))])
     assert data["recordings"][0]["name"] == "run-\udcff"
 
 

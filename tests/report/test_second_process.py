@@ -9,7 +9,7 @@ from tests.cli.conftest import ROWS, write_store
 
 from stepscope.api.trace import Trace, open_trace
 from stepscope.report import page_data as made
-from stepscope.report.page_data import TIMELINES, Report, Shown, page_data
+from stepscope.report.page_data import TIMELINES, OpenRecording, Report, page_data
 from stepscope.report.second_process import helping
 from stepscope.store.open import Store
 
@@ -26,12 +26,12 @@ def processors(monkeypatch):
 @pytest.fixture
 def shown(tmp_path):
     with open_trace(write_store(tmp_path / "store", ROWS), ranks=[1]) as trace:
-        yield [Shown("run-\udcff", trace)]
+        yield [OpenRecording("run-\udcff", trace)]
 
 
 def test_it_makes_what_this_process_would_make(shown, processors):
     with helping(shown, with_paths=False) as helper, Report(shown, with_paths=False) as report:
-        count = len(report.asked)
+        count = len(report.questions)
         for place in range(0, count, 25):
             answer = helper.make(place, of=count)
             assert answer is not None
@@ -42,7 +42,7 @@ def test_it_makes_what_this_process_would_make(shown, processors):
 
 def test_what_it_cannot_make_is_made_here(shown, processors):
     with helping(shown, with_paths=False) as helper, Report(shown, with_paths=False) as report:
-        count = len(report.asked)
+        count = len(report.questions)
         assert helper.make(0, of=count + 1) is None, "it would ask something else"
         assert helper.make(count, of=count) is None, "there is no such place"
         assert helper.make(0, of=count) is not None
@@ -63,7 +63,7 @@ def test_a_report_is_whole_whatever_the_helper_makes(monkeypatch):
             was_asked.set()
 
     with Store.from_rows({"device_event": [{"name": "gemm"}]}) as store:
-        shown = [Shown("run", Trace(store))]
+        shown = [OpenRecording("run", Trace(store))]
         alone = page_data(shown)
         monkeypatch.setattr(Report, "make", lambda *one: was_asked.wait(60) and make(*one))
         helped = page_data(shown, helper=Ended())
@@ -73,7 +73,7 @@ def test_a_report_is_whole_whatever_the_helper_makes(monkeypatch):
 
 
 def test_one_processor_and_rows_in_memory_have_no_helper(shown, processors):
-    with Store.from_rows({}) as store, helping([Shown("a", Trace(store))], with_paths=False) as no:
+    with Store.from_rows({}) as store, helping([OpenRecording("a", Trace(store))], with_paths=False) as no:
         assert no is None
     processors(1)
     with helping(shown, with_paths=False) as no:

@@ -11,7 +11,7 @@ import pytest
 from tests.browser.recordings import training
 
 from stepscope.api.trace import Trace
-from stepscope.report.page_data import Shown
+from stepscope.report.page_data import OpenRecording
 from stepscope.serve.asking import Recordings
 from stepscope.serve.policy import Policy, place_behind
 from stepscope.serve.running import listen, serve
@@ -71,8 +71,8 @@ def slower() -> dict[str, Any]:
     return rows
 
 
-def opened(*recordings: dict[str, Any]) -> list[Shown]:
-    return [Shown(f"run {number}", Trace(Store.from_rows(rows))) for number, rows in enumerate(recordings, 1)]
+def opened(*recordings: dict[str, Any]) -> list[OpenRecording]:
+    return [OpenRecording(f"run {number}", Trace(Store.from_rows(rows))) for number, rows in enumerate(recordings, 1)]
 
 
 @pytest.fixture(scope="session")
@@ -81,7 +81,7 @@ def served() -> Iterator[Callable[..., Server]]:
     running: list[tuple[Callable[[], object], threading.Thread]] = []
 
     def start(
-        shown: Sequence[Shown], *, limit_s: float = 20, behind: str | None = None, follows: Sequence[Any] = ()
+        shown: Sequence[OpenRecording], *, limit_s: float = 20, behind: str | None = None, follows: Sequence[Any] = ()
     ) -> Server:
         bound = listen(0)
         place = None if behind is None else place_behind(behind)

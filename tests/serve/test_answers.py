@@ -13,7 +13,7 @@ from tests.serve.conftest import opened
 from stepscope.api.trace import open_trace
 from stepscope.cli.main import main
 from stepscope.questions import OURS
-from stepscope.report.page_data import Shown
+from stepscope.report.page_data import OpenRecording
 from stepscope.serve import asking
 from stepscope.serve.asking import Recordings
 from stepscope.serve.running import listen
@@ -31,7 +31,7 @@ def stores(tmp_path_factory):
 @pytest.fixture(scope="module")
 def on_disk(served, stores):
     traces = [open_trace(path) for path in stores]
-    yield served([Shown(path.name, trace) for path, trace in zip(stores, traces, strict=True)])
+    yield served([OpenRecording(path.name, trace) for path, trace in zip(stores, traces, strict=True)])
     for trace in traces:
         trace.close()
 
@@ -183,7 +183,7 @@ def test_who_asks_the_same_meanwhile_waits_for_the_answer(monkeypatch):
         time.sleep(0.05)
         running.remove(question.name)
 
-    monkeypatch.setattr(asking, "_asked", slow)
+    monkeypatch.setattr(asking, "_answer", slow)
     names = ["kernels", "kernels", "steps", "kernels"]
     threads = [threading.Thread(target=recordings.ask, args=(one, ["1"], [])) for one in names]
     for one in threads:
@@ -199,7 +199,7 @@ def test_the_overview_of_what_is_no_great_recording_is_prepared(monkeypatch, eve
     rows = training()
     rows["source"][0]["events_read"] = events
     recordings, asked = Recordings(opened(rows)), []
-    monkeypatch.setattr(asking, "_asked", lambda question, *_: asked.append(question.name))
+    monkeypatch.setattr(asking, "_answer", lambda question, *_: asked.append(question.name))
     recordings.prepare()
     assert asked == (["summary", "steps", "kernels"] if events == 1 else [])
 

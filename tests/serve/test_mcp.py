@@ -18,7 +18,7 @@ from stepscope.api.several import ask_of_several
 from stepscope.api.trace import open_trace
 from stepscope.base.errors import SourceError, StepScopeError
 from stepscope.questions import all_questions
-from stepscope.serve.agent_replies import MOST_CHARACTERS, fitting
+from stepscope.serve.agent_replies import MAX_CHARACTERS, fitting
 from stepscope.serve.agent_tools import _again
 from stepscope.serve.tasks import AT_ONCE
 
@@ -269,7 +269,7 @@ def test_names_of_a_file_are_data(session):
 def test_long_answers_are_cut_and_say_the_call_that_goes_on(session):
     tool, arguments = OTHERS[-1]
     reply = told(session, tool, **arguments)
-    assert len(json.dumps(reply["rows"])) <= MOST_CHARACTERS + 2_000
+    assert len(json.dumps(reply["rows"])) <= MAX_CHARACTERS + 2_000
     assert reply["rows_total"] == 500
     given = len(reply["rows"])
     assert reply["more"] == {"tool": "sql", "arguments": {**arguments, "skip": given}}

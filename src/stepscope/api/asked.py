@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Captures = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-class Shown(TypedDict, total=False):
+class Selection(TypedDict, total=False):
     """Which part of an answer to return.
 
     * `top`: only the first N rows.
@@ -25,8 +25,8 @@ class Shown(TypedDict, total=False):
     sort: str | None
 
 
-class AskedOfRecording(Shown, total=False):
-    """Arguments of every question: those of `Shown`, and
+class AskedOfRecording(Selection, total=False):
+    """Arguments of every question: those of `Selection`, and
 
     * `rank`: only this rank or these ranks.
     * `step`: only this step or these steps.
@@ -57,8 +57,8 @@ class AskedOfEvents(AskedOfTime, total=False):
     under: str | None
 
 
-class AskedOfSeveral(Shown, total=False):
-    """Arguments of a question that compares recordings: those of `Shown`, and
+class AskedOfSeveral(Selection, total=False):
+    """Arguments of a question that compares recordings: those of `Selection`, and
 
     * `names`: names for the recordings; by default the last parts of their paths.
     * `job`: which job to use of recordings with files of several jobs: one name for all recordings, or one for each, in

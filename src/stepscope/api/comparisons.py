@@ -29,11 +29,11 @@ def __getattr__(name: str) -> Callable[..., Table]:
     if question is None or question.recordings == "one":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-    def compare_two(before: Source, after: Source, **asked: Any) -> Table:
-        return ask_of_several(question.name, (before, after), **asked)
+    def compare_two(before: Source, after: Source, **arguments: Any) -> Table:
+        return ask_of_several(question.name, (before, after), **arguments)
 
-    def compare_several(sources: Sequence[Source], **asked: Any) -> Table:
-        return ask_of_several(question.name, sources, **asked)
+    def compare_several(sources: Sequence[Source], **arguments: Any) -> Table:
+        return ask_of_several(question.name, sources, **arguments)
 
     sources = SOURCES[question.recordings]
     function = compare_two if question.recordings == "two" else compare_several

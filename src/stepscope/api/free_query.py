@@ -48,8 +48,8 @@ def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
     check_top(top)
     scope.check_read_only(text)
     scope.store.show_tables()
-    asked = {name: _question(name) for name in scope.tables_of_schema(text, ANSWERS)}
-    tables = {name: ask_within(question, scope) for name, question in asked.items()}
+    questions = {name: _question(name) for name in scope.tables_of_schema(text, ANSWERS)}
+    tables = {name: ask_within(question, scope) for name, question in questions.items()}
     answers = {name: table.arrow for name, table in tables.items()}
     try:
         with scope.with_temp_tables(ANSWERS, answers) if answers else nullcontext():
@@ -60,8 +60,8 @@ def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
     if top is not None and rows.num_rows > top:
         rows, note = rows.slice(0, top), f"These are the first {top} rows; there are more."
     sources = scope.sql(SOURCES)
-    rests_on = tuple(sorted({kind for question in asked.values() for kind in question.rests_on}))
-    failed = {tuple(one[name] for name in _PLACE): one for of in tables.values() for one in of.checks}
+    rests_on = tuple(sorted({kind for question in questions.values() for kind in question.rests_on}))
+    failed = {tuple(check[name] for name in _PLACE): check for of in tables.values() for check in of.checks}
     heads = _distinct(rows.column_names)
     arrays = [_plain_array(array) for array in rows.columns]
     types = [_type(array.type) for array in arrays]
@@ -87,8 +87,8 @@ def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
 
 def _question(name: str) -> Question:
     if name.replace("_", "-") not in OURS:
-        known = [question.method for question in all_questions() if question.recordings == "one"]
-        check_name(name, known, "answer")
+        names = [question.method for question in all_questions() if question.recordings == "one"]
+        check_name(name, names, "answer")
     return of_one_recording(find(name))
 
 
@@ -106,14 +106,14 @@ def _table(arrays: list[Any], names: list[str]) -> pa.Table:
 def _distinct(names: list[str]) -> list[str]:
     """Makes column names unique: SQL may repeat one, rows as objects cannot. Uses DuckDB's names in a subquery, because
     a query with a row limit is one."""
-    found: dict[str, str] = {}
+    distinct: dict[str, str] = {}
     for name in names:
         candidate, number = name, 0
-        while candidate.lower() in found:
+        while candidate.lower() in distinct:
             number += 1
             candidate = f"{name}_{number}"
-        found[candidate.lower()] = candidate
-    return list(found.values())
+        distinct[candidate.lower()] = candidate
+    return list(distinct.values())
 
 
 def _plain_array(array: Any) -> Any:

@@ -61,8 +61,8 @@ def parse_result(path: str | Path) -> list[dict[str, Any]]:
     for file in files:
         for member in members(file):
             loaded = load(member)
-            for one in results_in(loaded) or [loaded]:
-                profile = _by_device(one, file)
+            for document in results_in(loaded) or [loaded]:
+                profile = _by_device(document, file)
                 if profile is None:
                     raise SourceError(
                         f"{file} is not an inline profile",
@@ -80,7 +80,7 @@ def print_result(result: Sequence[Mapping[str, Any]], file: TextIO | None = None
         result: what `parse_result` returned.
         file: where to print; None for standard output.
     """
-    shown = [
+    averages = [
         {
             **{field: host.get(field) for field in _HOST_FIELDS},
             "timeline": {
@@ -96,7 +96,7 @@ def print_result(result: Sequence[Mapping[str, Any]], file: TextIO | None = None
         }
         for host in result
     ]
-    (file or sys.stdout).write(json.dumps(shown, indent=2) + "\n")
+    (file or sys.stdout).write(json.dumps(averages, indent=2) + "\n")
 
 
 def trace_of_profiles(profiles: Sequence[Mapping[str, Any]]) -> Trace:
@@ -122,8 +122,8 @@ def trace_of_profiles(profiles: Sequence[Mapping[str, Any]]) -> Trace:
             )
         seen.add(rank)
         rows["inline_timing"] += [{"rank": rank, **row} for row in tables.inline_timing.to_pylist()]
-        told = {"path": f"profile {place}", "format": "inline"}
-        rows["source"].append({"rank": rank, **told, "metadata": json.dumps(tables.facts.metadata)})
+        origin = {"path": f"profile {place}", "format": "inline"}
+        rows["source"].append({"rank": rank, **origin, "metadata": json.dumps(tables.facts.metadata)})
         rows["rank"].append({"rank": rank, "host": tables.facts.host, "world_size": tables.facts.world_size})
     return Trace(Store.from_rows(rows))
 

@@ -20,7 +20,7 @@ class QuestionMethods(ABC):
     """Base of the classes that have a method for each question about one recording, those of plug-ins too."""
 
     @abstractmethod
-    def ask(self, question: str, **asked: Any) -> Table:
+    def ask(self, question: str, **arguments: Any) -> Table:
         """Asks a question by its name."""
 
     def __getattr__(self, name: str) -> Callable[..., Table]:
@@ -31,8 +31,8 @@ class QuestionMethods(ABC):
         except UsageError as error:
             raise AttributeError(f"{error.message}; {error.hint}", name=name) from None
 
-        def method(**asked: Any) -> Table:
-            return self.ask(question.name, **asked)
+        def method(**arguments: Any) -> Table:
+            return self.ask(question.name, **arguments)
 
         return described(method, question, [], docstring(question, {}))
 

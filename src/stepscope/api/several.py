@@ -64,34 +64,34 @@ def open_several(
         UsageError: the number of sources or names is wrong; no job is chosen of a recording of several; or no recording
             has any event of the part.
     """
-    called = _called(question, sources, names)
+    labels = _labels(question, sources, names)
     with ExitStack() as stack:
-        traces = [opened(one, stack, **reading) for one in sources]
-        wanted = _wanted(traces, jobs)
+        traces = [opened(source, stack, **reading) for source in sources]
+        chosen_jobs = _chosen_jobs(traces, jobs)
         scopes = [
-            stack.enter_context(_of_job(*one).scope(part, may_lack=True))
-            for one in zip(traces, called, wanted, strict=True)
+            stack.enter_context(_of_job(*source).scope(part, may_lack=True))
+            for source in zip(traces, labels, chosen_jobs, strict=True)
         ]
         # If only some recordings lack the part, a new kernel for example, the comparison shows that.
         lacking = [scope.lacks for scope in scopes if scope.lacks is not None]
         if len(lacking) == len(scopes):
             raise lacking[0]
         if names is None:
-            called = _with_jobs(traces, called, wanted)
-        roles = _ROLES if question.recordings == "two" else called
-        yield partial(ask_several, question, list(map(Recording, called, roles, scopes)))
+            labels = _with_jobs(traces, labels, chosen_jobs)
+        roles = _ROLES if question.recordings == "two" else labels
+        yield partial(ask_several, question, list(map(Recording, labels, roles, scopes)))
 
 
-def _with_jobs(traces: Sequence[Trace], called: Sequence[str], wanted: Sequence[str | None]) -> list[str]:
+def _with_jobs(traces: Sequence[Trace], labels: Sequence[str], chosen_jobs: Sequence[str | None]) -> list[str]:
     """Names recordings after their chosen jobs, with the recording's name where that is needed."""
-    picked = [job if len(trace.jobs) > 1 else None for trace, job in zip(traces, wanted, strict=True)]
+    picked = [job if len(trace.jobs) > 1 else None for trace, job in zip(traces, chosen_jobs, strict=True)]
     return [
         name if job is None else job if picked.count(job) == 1 else f"{name}: {job}"
-        for name, job in zip(called, picked, strict=True)
+        for name, job in zip(labels, picked, strict=True)
     ]
 
 
-def _wanted(traces: Sequence[Trace], jobs: Sequence[str]) -> Sequence[str | None]:
+def _chosen_jobs(traces: Sequence[Trace], jobs: Sequence[str]) -> Sequence[str | None]:
     """The chosen job of each recording; a single name applies to the recordings of several jobs.
 
     Raises:
@@ -157,20 +157,20 @@ def ask_of_several(
     name: str | None = None,
     under: str | None = None,
     window: str | tuple[int, int] | None = None,
-    **asked: Any,
+    **arguments: Any,
 ) -> Table:
     """Opens recordings, asks a question by name, and closes them."""
     question = find(question_name)
     chosen = part(name, under, window)
-    chosen.check_allowed(question, check_asked(question, **asked).get("by"))
+    chosen.check_allowed(question, check_asked(question, **arguments).get("by"))
     reading: dict[str, Any] = {"cache": cache, "strict": strict, "progress": progress}
     reading["capture"] = capture
     jobs = [job] if isinstance(job, str) else list(job or ())
     with open_several(question, sources, names=names, jobs=jobs, part=chosen, **reading) as ask:
-        return ask(**asked)
+        return ask(**arguments)
 
 
-def _called(question: Question, sources: Sequence[Source], names: Sequence[str] | None) -> Sequence[str]:
+def _labels(question: Question, sources: Sequence[Source], names: Sequence[str] | None) -> Sequence[str]:
     if not sources or isinstance(sources, str | os.PathLike | Trace):
         raise UsageError(
             f"{question.name} compares several recordings",

@@ -42,7 +42,7 @@ ERRORS = {
 }
 
 
-_NOT_KEPT = ("cache-not-writable", "disk-full", "not-writable")
+_CACHE_ERRORS = ("cache-not-writable", "disk-full", "not-writable")
 """Errors of an unusable cache; the question is then answered without it."""
 
 _LACKING = ("unknown-rank", "unknown-step", "named-nothing", "nothing-in-window")
@@ -230,7 +230,7 @@ class TraceOfJobs(Trace):
         return self._jobs
 
     def ask(
-        self, question: str, *, columns: Sequence[str] | None = None, sort: str | None = None, **asked: Any
+        self, question: str, *, columns: Sequence[str] | None = None, sort: str | None = None, **arguments: Any
     ) -> Table:
         """Asks each job a question by name. Jobs without the requested ranks, steps or part are left out, and the
         answer's note names them.
@@ -238,18 +238,18 @@ class TraceOfJobs(Trace):
         Raises:
             UsageError: the question, column or parameter does not exist, or no job has the rank, step or part.
         """
-        known = of_one_recording(find(question))
+        declared = of_one_recording(find(question))
         named = without_job(columns)
         narrowing = {"rank", "step", *get_args(Filter)}
-        parameters = {name: value for name, value in asked.items() if name not in narrowing}
-        complete = check_asked(known, columns=named, sort=sort, **parameters)
-        filters = {name: asked.get(name) for name in get_args(Filter)}
-        part(**filters).check_allowed(known, complete.get("by"))
+        parameters = {name: value for name, value in arguments.items() if name not in narrowing}
+        complete = check_asked(declared, columns=named, sort=sort, **parameters)
+        filters = {name: arguments.get(name) for name in get_args(Filter)}
+        part(**filters).check_allowed(declared, complete.get("by"))
         answers: dict[str, Table] = {}
         lacking: dict[str, UsageError] = {}
         for name, trace in self._jobs.items():
             try:
-                answers[name] = trace.ask(question, columns=named, sort=sort, **asked)
+                answers[name] = trace.ask(question, columns=named, sort=sort, **arguments)
             except UsageError as error:
                 if error.slug not in _LACKING:
                     raise
@@ -351,12 +351,12 @@ def open_trace(
     chosen = part(window=window).window
     ranks = None if ranks is None else numbers_of(ranks, "ranks")
     steps = None if steps is None else numbers_of(steps, "steps")
-    for one in (path, *further):
-        if not isinstance(one, (str, os.PathLike)):
-            raise wrong_argument(f"{one!r} is not a path", "give a file's or a folder's, as in 'trace.json'")
-    paths = [given_path(one) for one in (path, *further)]
-    stores = list(dict.fromkeys(one for one in paths if is_store(one)))
-    files = [one for one in paths if one not in stores]
+    for source in (path, *further):
+        if not isinstance(source, (str, os.PathLike)):
+            raise wrong_argument(f"{source!r} is not a path", "give a file's or a folder's, as in 'trace.json'")
+    paths = [given_path(source) for source in (path, *further)]
+    stores = list(dict.fromkeys(source for source in paths if is_store(source)))
+    files = [source for source in paths if source not in stores]
     captures = [capture] if isinstance(capture, str | os.PathLike) else list(capture)
     if stores and (window is not None or not python_stack or captures):
         raise UsageError(
@@ -364,9 +364,9 @@ def open_trace(
             hint="give them when the store is made: stepscope import SRC -o DIR",
             slug="filter-on-store",
         )
-    found = [_Kept(kept, one, one) for one in stores for kept in kept_jobs(one)]
+    jobs = [_StoredJob(kept, source, source) for source in stores for kept in kept_jobs(source)]
     if not files:
-        return _of_jobs(found, job, ranks=ranks, steps=steps, strict=strict)
+        return _of_jobs(jobs, job, ranks=ranks, steps=steps, strict=strict)
     from stepscope.store.build import is_kept, open_source, rebuild_cached
     from stepscope.store.chosen import ImportOptions
 
@@ -376,26 +376,26 @@ def open_trace(
         window=chosen,
         python_stack=python_stack,
         strict=strict,
-        captures=tuple(str(given_path(one)) for one in captures),
+        captures=tuple(str(given_path(source)) for source in captures),
     )
     progress = progress or SILENT
     try:
-        made = open_source(files, options, cache=cache, progress=progress)
+        directory = open_source(files, options, cache=cache, progress=progress)
     except StoreError as error:
-        if not cache or error.slug not in _NOT_KEPT:
+        if not cache or error.slug not in _CACHE_ERRORS:
             raise
         # Imported only here, because it is rarely needed.
         from logging import getLogger
 
         note = f"stepscope: {error.message}; what was read is not kept for the next question"
         getLogger("stepscope").warning(printable(note))
-        made = open_source(files, options, cache=False, progress=progress)
-    kept = is_kept(made)
+        directory = open_source(files, options, cache=False, progress=progress)
+    kept = is_kept(directory)
     rebuild = partial(rebuild_cached, files, options, progress) if kept else None
-    scratch = None if kept else made
+    scratch = None if kept else directory
     try:
-        found += [_Kept(kept, made, files[0], rebuild) for kept in kept_jobs(made)]
-        return _of_jobs(found, job, ranks=ranks, steps=steps, strict=strict, scratch=scratch)
+        jobs += [_StoredJob(kept, directory, files[0], rebuild) for kept in kept_jobs(directory)]
+        return _of_jobs(jobs, job, ranks=ranks, steps=steps, strict=strict, scratch=scratch)
     except BaseException:
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -403,7 +403,7 @@ def open_trace(
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _StoredJob:
     """A job, the directory of its store, the given source, and a function that makes a damaged store again."""
 
     job: KeptJob
@@ -415,11 +415,11 @@ class _Kept:
         return Store.open(self.directory / self.job.folder, rebuild=self.rebuild)
 
 
-def _of_jobs(found: Sequence[_Kept], job: str | None, *, scratch: Path | None = None, **narrowed: Any) -> Trace:
-    names = [one.job.name for one in found]
+def _of_jobs(jobs: Sequence[_StoredJob], job: str | None, *, scratch: Path | None = None, **narrowed: Any) -> Trace:
+    names = [stored.job.name for stored in jobs]
     if len(set(names)) < len(names):
-        names = path_names([one.source.absolute() / one.job.name for one in found])
-    chosen = dict(zip(names, found, strict=True))
+        names = path_names([stored.source.absolute() / stored.job.name for stored in jobs])
+    chosen = dict(zip(names, jobs, strict=True))
     if job is not None:
         chosen = {job: chosen[check_name(job, names, "job", of="these files")]}
     if len(chosen) == 1:
@@ -427,9 +427,9 @@ def _of_jobs(found: Sequence[_Kept], job: str | None, *, scratch: Path | None = 
     traces: dict[str, Trace] = {}
     lacking: list[UsageError] = []
     try:
-        for name, one in chosen.items():
+        for name, stored in chosen.items():
             try:
-                traces[name] = _trace(one.open(), **narrowed)
+                traces[name] = _trace(stored.open(), **narrowed)
             except UsageError as error:
                 if error.slug not in _LACKING:
                     raise

@@ -42,36 +42,36 @@ def command(device: str, seconds: float, dry_run: bool) -> None:
     from stepscope.costs import known_devices
     from stepscope.costs.calibration import store_measured
 
-    found = measure(device, seconds)
-    known = known_devices().find(found.device, found.sm_count)
-    print_out("\n".join(result_lines(found, known)) + "\n")
+    measured = measure(device, seconds)
+    limits = known_devices().find(measured.device, measured.sm_count)
+    print_out("\n".join(result_lines(measured, limits)) + "\n")
     if not dry_run:
-        path = store_measured(found)
+        path = store_measured(measured)
         print_out(f"\nKept in {path}\nCompare with it: stepscope roofline SRC --limits measured\n")
 
 
-def result_lines(found: Measured, known: Limits | None) -> Iterator[str]:
+def result_lines(measured: Measured, limits: Limits | None) -> Iterator[str]:
     """A measurement as lines, beside the data sheet where one is known."""
-    yield found.device
+    yield measured.device
     rows: list[tuple[str, str, float, int | None]] = [
         *(
             (f"{unit} {dtype}", flops_text(rate, per_second=True), rate, sheet.get(dtype))
             for unit, rates, sheet in (
-                ("matrix", found.matrix, known.matrix if known else {}),
-                ("vector", found.vector, known.vector if known else {}),
+                ("matrix", measured.matrix, limits.matrix if limits else {}),
+                ("vector", measured.vector, limits.vector if limits else {}),
             )
             for dtype, rate in rates.items()
         ),
         (
             "memory",
-            bandwidth_text(found.memory_bytes_per_s),
-            found.memory_bytes_per_s,
-            known.memory_bytes_per_s if known else None,
+            bandwidth_text(measured.memory_bytes_per_s),
+            measured.memory_bytes_per_s,
+            limits.memory_bytes_per_s if limits else None,
         ),
     ]
-    if found.host_bytes_per_s is not None:
-        sheet = known.host_bytes_per_s if known else None
-        rows.append(("host link", bandwidth_text(found.host_bytes_per_s), found.host_bytes_per_s, sheet))
+    if measured.host_bytes_per_s is not None:
+        sheet = limits.host_bytes_per_s if limits else None
+        rows.append(("host link", bandwidth_text(measured.host_bytes_per_s), measured.host_bytes_per_s, sheet))
     for name, text, rate, peak in rows:
-        beside = f"  {ratio_text(rate / peak):>8} of the data sheet" if peak else ""
-        yield f"  {name:<18} {text:>16}{beside}"
+        comparison = f"  {ratio_text(rate / peak):>8} of the data sheet" if peak else ""
+        yield f"  {name:<18} {text:>16}{comparison}"

@@ -24,10 +24,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def read_numbers(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> tuple[int, ...] | None:
     """The numbers of an option that may be repeated (`0,2-5`); None when it was not given."""
     try:
-        found = {number for text in texts for number in parse_numbers(text)}
+        numbers = {number for text in texts for number in parse_numbers(text)}
     except UsageError as error:
         raise click.BadParameter(f"{error.message}: {error.hint}", ctx, param) from None
-    return tuple(sorted(found)) if texts else None
+    return tuple(sorted(numbers)) if texts else None
 
 
 def recorded_ranks_option(words: str) -> Callable[[Command], Command]:
@@ -91,10 +91,10 @@ def read_size(ctx: click.Context, param: click.Parameter, text: str | None) -> i
     """Bytes from a size such as `2GB` or `512MiB`; None when it was not given."""
     if text is None:
         return None
-    found = _SIZE.fullmatch(text.strip())
-    if found is None or not float(found[1]):
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or not float(match[1]):
         raise click.BadParameter(f"{text!r} is not a size: write 2GB or 512MB", ctx, param)
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index(found[2].lower() or " "))
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** " kmgt".index(match[2].lower() or " "))
 
 
 def numbers_option(flag: str, name: str, words: str) -> Callable[[Command], Command]:
@@ -123,7 +123,7 @@ def typed_sources(
     """Files and folders, the job, captures of graphs and filters, written as they were typed; standard input, which is
     consumed, becomes `SRC`."""
     # A file name that looks like an option is written with its folder.
-    named = ["SRC" if one == "-" else f"./{one}" if one.startswith("-") else one for one in sources]
+    named = ["SRC" if path == "-" else f"./{path}" if path.startswith("-") else path for path in sources]
     given = [
         ("--job", job),
         *(("--capture", capture) for capture in captures),

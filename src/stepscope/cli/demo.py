@@ -18,7 +18,7 @@ from stepscope.cli.terminal.invoked_as import invoked_as
 from stepscope.cli.terminal.output import print_answer
 from stepscope.cli.terminal.printing import print_err, print_out
 from stepscope.cli.terminal.progress import open_watched
-from stepscope.report.page_data import Shown
+from stepscope.report.page_data import OpenRecording
 from stepscope.report.report_file import write_report
 
 EXAMPLE = "gpt.py"
@@ -135,7 +135,7 @@ def example() -> Path:
     )
 
 
-def _check_device(asked: str) -> None:
+def _check_device(device: str) -> None:
     try:
         import torch
     except ImportError:
@@ -144,7 +144,7 @@ def _check_device(asked: str) -> None:
             hint="pip install torch, or look at a trace you have: stepscope summary FILE",
             slug="no-torch",
         ) from None
-    if asked == "cuda" and not torch.cuda.is_available():
+    if device == "cuda" and not torch.cuda.is_available():
         raise UsageError(
             "torch sees no CUDA or ROCm device here", hint="leave --device out to train on the CPU", slug="no-device"
         )
@@ -155,8 +155,8 @@ def _show(measured: Path, traced: Path, report: Path) -> None:
         print_answer(inline.ask("inline"), source=typed_sources([str(measured)]))
         print_out("\n")
         print_answer(trace.ask("summary"), source=typed_sources([str(traced)]))
-        shown = [Shown("demo, traced", trace), Shown("demo, measured inline", inline)]
-        write_report(shown, report)
+        recordings = [OpenRecording("demo, traced", trace), OpenRecording("demo, measured inline", inline)]
+        write_report(recordings, report)
     name = invoked_as()
     print_out(
         "\nAsk more of it:\n"

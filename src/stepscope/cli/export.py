@@ -110,8 +110,8 @@ def _write_store(
     place_for(target)
     with open_watched(*sources, **reading) as trace, progress_on() as progress:
         written = write_part(trace.store, target, ranks=ranks, steps=steps, progress=progress)
-    kept = typed_sources([str(target)])
-    print_err(f"{target}: {_counted(written)}; ask it with: {invoked_as()} summary {kept}")
+    store = typed_sources([str(target)])
+    print_err(f"{target}: {_counted(written)}; ask it with: {invoked_as()} summary {store}")
 
 
 def _counted(ranks: tuple[int, ...]) -> str:

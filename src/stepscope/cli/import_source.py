@@ -121,5 +121,5 @@ def command(
     with open_trace(directory) as trace:
         answer = trace.ask("sources")
     print_answer(answer, form)
-    kept = typed_sources([str(directory)])
-    print_err(f"{directory}: ready; ask it with: {invoked_as()} summary {kept}")
+    store = typed_sources([str(directory)])
+    print_err(f"{directory}: ready; ask it with: {invoked_as()} summary {store}")

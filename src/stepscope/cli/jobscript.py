@@ -37,7 +37,11 @@ def _as_typed(option: click.Option) -> click.Option:
     return typed
 
 
-_LAUNCH = [_as_typed(one) for one in launch.params if isinstance(one, click.Option) and one.name not in _NOT_OF_JOBS]
+_LAUNCH = [
+    _as_typed(option)
+    for option in launch.params
+    if isinstance(option, click.Option) and option.name not in _NOT_OF_JOBS
+]
 
 
 @click.command(
@@ -113,25 +117,25 @@ def command(
     ctx = click.get_current_context()
     # Refuses here what the job would refuse.
     with launch.make_context("launch", [*passed_on, "--", *words], parent=ctx.parent) as parsed:
-        asked = parsed.params
-    if asked["name"] is None:
+        launch_options = parsed.params
+    if launch_options["name"] is None:
         raise click.UsageError("Missing option '--tool'.", ctx)
     options, to_run = apart(words)
-    tool = TOOLS[asked["name"]]
+    tool = TOOLS[launch_options["name"]]
     tool.check(
         Request(
             Path("rank"),
-            delay_s=asked["delay"],
-            duration_s=asked["duration"],
-            set_name=asked["wanted"],
-            kernels=(asked["earlier"],) if asked["earlier"] else (),
-            metrics=asked["metrics"],
+            delay_s=launch_options["delay"],
+            duration_s=launch_options["duration"],
+            set_name=launch_options["wanted"],
+            kernels=(launch_options["earlier"],) if launch_options["earlier"] else (),
+            metrics=launch_options["metrics"],
         )
     )
-    found = find_preset(preset or scheduler)
-    if found.scheduler != scheduler:
+    cluster = find_preset(preset or scheduler)
+    if cluster.scheduler != scheduler:
         raise UsageError(
-            f"the preset {preset} is for {found.scheduler}, not for {scheduler}",
+            f"the preset {preset} is for {cluster.scheduler}, not for {scheduler}",
             hint=f"for {scheduler} there are: {', '.join(preset_names(scheduler))}",
             slug="job-preset",
         )
@@ -143,10 +147,10 @@ def command(
         made_by=("stepscope", *sys.argv[1:]),
         **{key: value for key, value in given.items() if key in Job.__slots__},
     )
-    script = jobscript(found, job)
+    script = jobscript(cluster, job)
     _write(script, output, force=force)
-    for option, stands in not_given(found, job).items():
-        print_err(f"no --{option} was given: {SCHEDULERS[scheduler]} will refuse {stands}")
+    for option, value in not_given(cluster, job).items():
+        print_err(f"no --{option} was given: {SCHEDULERS[scheduler]} will refuse {value}")
 
 
 def _passed_on(given: Mapping[str, Any]) -> list[str]:

@@ -34,5 +34,7 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
         for group, members in grouped().items():
             added = {question.name: f" Added by the {question.added_by}." for question in members if question.added_by}
             with formatter.section(group.capitalize()):
-                formatter.write_dl([(one.name, one.asks + added.get(one.name, "")) for one in members], col_max=20)
+                formatter.write_dl(
+                    [(question.name, question.asks + added.get(question.name, "")) for question in members], col_max=20
+                )
         print_out(formatter.getvalue().removeprefix("\n"))

@@ -94,8 +94,8 @@ class Commands(click.Group):
         """Finds the typed subcommand; suggests the nearest name if it does not exist."""
         typed = args[0]
         ours = typed in OURS or typed in COMMANDS or typed.startswith("-")
-        if not ours and typed not in (known := self.list_commands(ctx)):
-            near = nearest(typed, known)
+        if not ours and typed not in (names := self.list_commands(ctx)):
+            near = nearest(typed, names)
             suggestion = f" Did you mean {' or '.join(near)}?" if near else ""
             if typed and Path(typed).exists():
                 words = f"{invoked_as()} {shlex.join(['summary', *args])}"
@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(arguments)
         flush(sys.stdout)
     except StepScopeError as error:
-        return _tell(error)
+        return _print_error(error)
     except click.ClickException as error:
         words = io.StringIO()
         error.show(words)
@@ -172,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         write_no_more(sys.stdout)
         where = f"{error.filename}: " if error.filename else ""
-        return _tell(
+        return _print_error(
             StepScopeError(
                 f"{where}{error.strerror or error}",
                 hint="check the path, its permissions and the free space",
@@ -180,10 +180,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         )
     except Exception as error:
-        told = to_user_error(error, "the output of the same command under STEPSCOPE_DEBUG=1")
-        if not told.slug and os.environ.get("STEPSCOPE_DEBUG") == "1":
+        user_error = to_user_error(error, "the output of the same command under STEPSCOPE_DEBUG=1")
+        if not user_error.slug and os.environ.get("STEPSCOPE_DEBUG") == "1":
             raise
-        return _tell(told)
+        return _print_error(user_error)
     return code
 
 
@@ -209,7 +209,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     return 0
 
 
-def _tell(error: StepScopeError) -> int:
+def _print_error(error: StepScopeError) -> int:
     """Prints an error and its hint, a line each; returns the exit code."""
     slug = f" [{error.slug}]" if error.slug else ""
     lines = [f"stepscope: {error.message}{slug}"]

@@ -20,7 +20,7 @@ from stepscope.cli.terminal.printing import print_err, print_out
 if TYPE_CHECKING:
     from stepscope.record.planning.listing import Listed
 
-_WHOLE = ("input_wait", "forward", "backward", "optimizer.step")
+_PHASES = ("input_wait", "forward", "backward", "optimizer.step")
 
 ERRORS = {
     "no-model": (
@@ -90,17 +90,17 @@ def command(
     """
     from stepscope.record.planning.listing import Listed, plan_json, plan_text
 
-    def write(found: list[Listed], header: list[str]) -> None:
+    def write(listed: list[Listed], header: list[str]) -> None:
         if output is not None and output.suffix.lower() == ".json":
-            text = plan_json(found, repetitions=repetitions)
+            text = plan_json(listed, repetitions=repetitions)
         else:
             if place is not None:  # the lines are pasteable commands
                 name = shlex.quote(str(output))
                 header = [line.replace("PLAN.toml", name, 1) for line in header]
-            text = plan_text(found, repetitions=repetitions, header=header, all_operators=operators)
-        _put(text, place, stdout)
+            text = plan_text(listed, repetitions=repetitions, header=header, all_operators=operators)
+        _write_plan(text, place, stdout)
         if output is not None:
-            events = sum(one.events for one in found)
+            events = sum(event.events for event in listed)
             print_err(f"{output}: {events} events")
 
     # Absolute, because a script may change its directory.
@@ -126,11 +126,11 @@ def command(
         labels, header = recorded_plan(source[0], top)
     else:
         labels, header = _from_model(source[0], top), []
-    whole = [Listed(label) for label in _WHOLE]
-    write([*whole, *(one for one in labels if _is_label(one.label))], header)
+    phases = [Listed(label) for label in _PHASES]
+    write([*phases, *(event for event in labels if _is_label(event.label))], header)
 
 
-def _put(text: str, output: Path | None, stdout: int | None) -> None:
+def _write_plan(text: str, output: Path | None, stdout: int | None) -> None:
     if output is not None:
         if stdout is not None:
             os.close(stdout)
@@ -173,12 +173,12 @@ def _from_model(source: str, top: int) -> list[Listed]:
     place, colon, name = source.rpartition(":")
     if not colon or not place or not name:
         raise _no_model(f"{source}: no such file, and no model", "name a recording, or a model as train.py:Model")
-    found = _imported(place)
+    value = _imported(place)
     for part in name.split("."):
-        found = getattr(found, part, None)
-        if found is None:
+        value = getattr(value, part, None)
+        if value is None:
             raise _no_model(f"{place} has no {name}", "name a model that it defines")
-    model = found if _is_model(found) else _made(found, source)
+    model = value if _is_model(value) else _call_model(value, source)
     paths = [path for path, _ in model.named_modules() if path]
     return [Listed(f"{path}.{way}") for path in paths[:top] for way in ("forward", "backward")]
 
@@ -205,7 +205,7 @@ def _imported(place: str) -> Any:
         raise _no_model(f"{place}: {type(error).__name__}: {error}") from error
 
 
-def _made(make: Callable[[], Any], source: str) -> Any:
+def _call_model(make: Callable[[], Any], source: str) -> Any:
     try:
         model = make()
     except Exception as error:

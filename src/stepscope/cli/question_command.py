@@ -154,7 +154,7 @@ def _with_options(run: Any, question: Question) -> Any:
         *map(_option, question.parameters),
         *([_GATES] if question.gates else []),
         _OF[question.recordings],
-        filter_options(*(one for taken in filters_of(question).values() for one in taken)),
+        filter_options(*(name for taken in filters_of(question).values() for name in taken)),
         click.option("--top", type=click.INT, metavar="N", help="Only the first N rows. Text shows 30 by default."),
         click.option(
             "--sort",

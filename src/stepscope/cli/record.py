@@ -185,15 +185,15 @@ def _refused(message: str, hint: str) -> UsageError:
     return UsageError(message, hint=hint, slug="two-ways-to-record")
 
 
-def _ways(asked: dict[str, bool], given: dict[str, Any], *, sample: bool) -> set[str]:
+def _ways(requested: dict[str, bool], given: dict[str, Any], *, sample: bool) -> set[str]:
     """The ways to record, named like their options; empty if only samples were requested.
 
     Args:
-        asked: which of them were requested.
+        requested: which of them were requested.
         given: the options of traces that were given.
         sample: whether stacks are also sampled.
     """
-    chosen = {way for way, one in asked.items() if one}
+    chosen = {way for way, is_requested in requested.items() if is_requested}
     if not chosen and not sample:
         chosen = {"phases", "trace"}
     # Samples of a profiler's own work would not describe the script.
@@ -274,9 +274,9 @@ def _check_ways(chosen: set[str], given: dict[str, Any]) -> None:
     """
     others = chosen.difference(_EVERY_STEP, _SOME_STEPS)
     if chosen >= set(_SOME_STEPS) or (others and len(chosen) > 1):
-        one, other, *_ = sorted(chosen.intersection(_SOME_STEPS) if not others else chosen)
+        first, second, *_ = sorted(chosen.intersection(_SOME_STEPS) if not others else chosen)
         raise _refused(
-            f"--{one} and --{other} cannot be combined",
+            f"--{first} and --{second} cannot be combined",
             "leave one of them out; without any, phases and a trace are recorded",
         )
     if "trace" in chosen:

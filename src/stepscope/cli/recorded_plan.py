@@ -42,13 +42,13 @@ def recorded_plan(source: str, top: int) -> tuple[list[Listed], list[str]]:
     on_device = any(row["device_self_ns"] for row in rows)
     kind, work = ("device", "device work") if on_device else ("host", "host time")
     rows.sort(key=lambda row: -(row[f"{kind}_self_ns"] or 0))
-    found = []
+    events = []
     for row in rows[:top]:
         path = row["path"]
-        found.append(Listed(f"{path}.forward", time_ns=row[f"forward_{kind}_ns"]))
+        events.append(Listed(f"{path}.forward", time_ns=row[f"forward_{kind}_ns"]))
         if row[f"backward_{kind}_ns"]:
-            found.append(Listed(f"{path}.backward", time_ns=row[f"backward_{kind}_ns"]))
-    return found, [
+            events.append(Listed(f"{path}.backward", time_ns=row[f"backward_{kind}_ns"]))
+    return events, [
         f"The modules of {source}, those with the most {work} of their own first.",
         f"Times are all {work} over the complete recording, with that of the modules inside.",
     ]

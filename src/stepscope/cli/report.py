@@ -51,8 +51,8 @@ def command(
 
     check_output(output)
     with ExitStack() as stack, progress_on() as progress:
-        shown = opened_recordings(stack, sources, job, compare, **reading)
+        recordings = opened_recordings(stack, sources, job, compare, **reading)
         progress.start("answering")
-        size = write_report(shown, output, with_paths=with_paths)
+        size = write_report(recordings, output, with_paths=with_paths)
         progress.finish()
     print_err(f"{output}: {bytes_text(size)}; open it in a browser")

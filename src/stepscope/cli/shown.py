@@ -11,7 +11,7 @@ import click
 from stepscope.cli.choices import Seconds
 
 if TYPE_CHECKING:
-    from stepscope.report.page_data import Shown
+    from stepscope.report.page_data import OpenRecording
 
 compare_option = click.option(
     "--compare",
@@ -38,7 +38,7 @@ def opened_recordings(
     *,
     silent: bool = False,
     **reading: Any,
-) -> list[Shown]:
+) -> list[OpenRecording]:
     """Opens each job of the recordings separately, with the shortest distinct names from the paths.
 
     Stores stay in the cache until the stack is closed. A bar shows the progress of reading unless `silent`.
@@ -46,17 +46,20 @@ def opened_recordings(
     from stepscope.api.trace import open_trace
     from stepscope.base.path_names import path_names
     from stepscope.cli.terminal.progress import open_watched
-    from stepscope.report.page_data import Shown
+    from stepscope.report.page_data import OpenRecording
     from stepscope.store.cache import kept_used
 
-    groups = [sources, *((one,) for one in compare)]
+    groups = [sources, *((job_trace,) for job_trace in compare)]
     names = path_names([Path(group[0]).absolute() for group in groups])
-    shown = []
-    for name, group, wanted in zip(names, groups, [job, *(None for _ in compare)], strict=True):
+    recordings = []
+    for name, group, chosen_job in zip(names, groups, [job, *(None for _ in compare)], strict=True):
         opening = open_trace if silent else open_watched
-        trace = stack.enter_context(opening(*group, job=wanted, **reading))
+        trace = stack.enter_context(opening(*group, job=chosen_job, **reading))
         jobs = trace.jobs
-        shown += [Shown(name if len(jobs) == 1 else f"{name}: {of_job}", one) for of_job, one in jobs.items()]
-    stores = [one.trace.store.directory for one in shown]
+        recordings += [
+            OpenRecording(name if len(jobs) == 1 else f"{name}: {of_job}", job_trace)
+            for of_job, job_trace in jobs.items()
+        ]
+    stores = [job_trace.trace.store.directory for job_trace in recordings]
     stack.enter_context(kept_used([store for store in stores if store is not None]))
-    return shown
+    return recordings

@@ -74,8 +74,8 @@ def command(
     from stepscope.record.on_demand.request import new_request
     from stepscope.record.on_demand.trigger import agree, wait_until_done
 
-    wanted = new_request(steps=steps, at_step=at, ranks=ranks, memory=memory, stack=stack)
-    order = agree(job_dir, wanted, lead_seconds=lead, timeout_seconds=timeout)
+    request = new_request(steps=steps, at_step=at, ranks=ranks, memory=memory, stack=stack)
+    order = agree(job_dir, request, lead_seconds=lead, timeout_seconds=timeout)
     print_err(f"recording {steps} step{'s'[: steps != 1]} from step {order.at_step}")
     if wait == 0:
         return
@@ -90,7 +90,7 @@ def command(
             slug="not-recorded",
         )
     size = max(answer.world_size for answer in answers)
-    missed = [f"rank {rank} did not report" for rank in sorted({*range(size)} - {one.rank for one in answers})]
+    missed = [f"rank {rank} did not report" for rank in sorted({*range(size)} - {answer.rank for answer in answers})]
     missed += [
         f"rank {answer.rank} {answer.state}{f' ({answer.why})' if answer.why else ''}"
         for answer in answers

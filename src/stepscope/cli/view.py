@@ -69,17 +69,17 @@ def command(
     with ExitStack() as stack:
         bound = stack.enter_context(listen(port))
         policy = Policy(bound.getsockname()[1], place)
-        shown = opened_recordings(stack, sources, job, compare, **reading)
+        opened = opened_recordings(stack, sources, job, compare, **reading)
         # Intermediate states of growing files are not kept: they would fill the cache.
         recordings = Recordings(
-            shown,
+            opened,
             [Path(source) for source in (*sources, *compare)],
             lambda again: opened_recordings(again, sources, job, compare, silent=True, **(reading | {"cache": False})),
         )
         stack.callback(recordings.close)
 
         def ready(_: Callable[[], object]) -> None:
-            _tell(policy)
+            _print_link(policy)
             if not no_browser and _has_browser():
                 _open(policy.link, stack)
 
@@ -90,7 +90,7 @@ def command(
         os._exit(0)
 
 
-def _tell(policy: Policy) -> None:
+def _print_link(policy: Policy) -> None:
     print_out(f"{policy.link}\n")
     sys.stdout.flush()
     if policy.behind is None:

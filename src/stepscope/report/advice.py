@@ -28,10 +28,10 @@ def typed(text: str | None, command: str, source: str) -> str | None:
         "see `stepscope idle 'my run'`"
     """
 
-    def one(advised: re.Match[str]) -> str:
+    def completed(advised: re.Match[str]) -> str:
         return f"`{_command(advised, command, source) or advised[0][1:-1].replace('stepscope', command, 1)}`"
 
-    return text and _ADVISED.sub(one, text)
+    return text and _ADVISED.sub(completed, text)
 
 
 def advice_lines(label: str, text: str, *, command: str, source: str, width: int) -> list[Line]:
@@ -45,16 +45,20 @@ def advice_lines(label: str, text: str, *, command: str, source: str, width: int
         width: columns of text to fit into; commands are not broken.
     """
     commands = list(
-        dict.fromkeys(asked for one in _ADVISED.finditer(text) if (asked := _command(one, command, source)))
+        dict.fromkeys(
+            command_line
+            for line_command in _ADVISED.finditer(text)
+            if (command_line := _command(line_command, command, source))
+        )
     )
     if not commands:
         return [Line(part) for part in wrapped(f"{label}{typed(text, command, source)}", width, "  ")]
     before = [label, *[" " * len(label)] * (len(commands) - 1)]
-    lines = [Line(f"{start}{one}", "command") for start, one in zip(before, commands, strict=True)]
+    lines = [Line(f"{start}{line_command}", "command") for start, line_command in zip(before, commands, strict=True)]
 
     def named(advised: re.Match[str]) -> str:
-        asked = _command(advised, command, source)
-        return f"`{advised[1]}`" if asked else typed(advised[0], command, source) or ""
+        command_line = _command(advised, command, source)
+        return f"`{advised[1]}`" if command_line else typed(advised[0], command, source) or ""
 
     words = _ADVISED.sub(named, text)
     return lines + [Line(f"  {part}") for part in wrapped(words, width - 2)]
@@ -75,15 +79,15 @@ def _command(advised: re.Match[str], command: str, source: str) -> str | None:
 def _asked_again(name: str, source: str, options: str = "") -> str:
     """The recording as it was typed, with those filters of the present question that the other takes and its own
     options do not set."""
-    own = options.split()
+    given_options = options.split()
     question = find(name)
-    declared = (str(one.default) for one in question.parameters if one.name == "by")
-    by = own[own.index("--by") + 1] if "--by" in own[:-1] else next(declared, None)
+    declared = (str(filter_name.default) for filter_name in question.parameters if filter_name.name == "by")
+    by = given_options[given_options.index("--by") + 1] if "--by" in given_options[:-1] else next(declared, None)
     taken = filters_of(question)
-    refused = {f"--{one}" for one in get_args(Filter)}
-    refused -= {f"--{one}" for one in taken.get(by, taken.get(None, ()))}
-    words, kept = iter(shlex.split(source)), []
+    refused = {f"--{filter_name}" for filter_name in get_args(Filter)}
+    refused -= {f"--{filter_name}" for filter_name in taken.get(by, taken.get(None, ()))}
+    words, words_taken = iter(shlex.split(source)), []
     for word in words:
         given = [word, next(words)] if word.startswith("--") else [word]
-        kept += given if word not in refused.union(own) else []
-    return shlex.join(kept) + options
+        words_taken += given if word not in refused.union(given_options) else []
+    return shlex.join(words_taken) + options

@@ -12,7 +12,7 @@ from stepscope.query.table import Table
 from stepscope.report.figures import COLOURS, finish_axes, new_figure, plain_text
 from stepscope.report.renderers import renderer_of
 
-MOST_BARS = 20
+MAX_BARS = 20
 
 ERRORS = {
     "no-chart": (
@@ -50,7 +50,7 @@ def _bars(table: Table) -> Any:
             hint=table.note or "it has no share to draw; trace.kernels() and trace.operators() have",
             slug="no-chart",
         )
-    rows = sorted(rows, key=lambda row: -row[share])[:MOST_BARS]
+    rows = sorted(rows, key=lambda row: -row[share])[:MAX_BARS]
     names = [one_line(row[named.name] or "") for row in rows]
     if named.kernels:
         names = short_names(names)

@@ -26,7 +26,7 @@ _NARROWEST_NAME = 24
 _NARROWEST_WHERE_WIDE = 44
 _CALLS = "›"
 _INSIDE = "↳ "
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 """The most parts that the sentence names."""
 _OF_ONE_SIDE = 0.1
 _DOTTED = re.compile(r"\w+(\.\w+){2,}")
@@ -42,9 +42,9 @@ def diff_lines(table: Table, layout: Layout) -> list[Line]:
     sentence = wrapped(f"{mark}{verdict_sentence(rows)}", width)
     lines = [Line(part, "title") for part in sentence]
     if rows:
-        shown = rows_in_short(rows, layout.max_rows)
-        lines += [Line(""), *_grid(shown, width)]
-        if hidden := _hidden_rows(rows, shown):
+        visible = rows_in_short(rows, layout.max_rows)
+        lines += [Line(""), *_grid(visible, width)]
+        if hidden := _hidden_rows(rows, visible):
             lines.append(Line(f"({count_text(hidden)} more rows)", "note"))
     if table.note:
         lines += [Line(""), *note_lines(table.note, width)]
@@ -53,9 +53,9 @@ def diff_lines(table: Table, layout: Layout) -> list[Line]:
     return lines + warning_lines(table.checks, width)
 
 
-def _hidden_rows(rows: Sequence[Row], shown: Sequence[Row]) -> int:
+def _hidden_rows(rows: Sequence[Row], visible: Sequence[Row]) -> int:
     """How many rows are not shown; a tree has a row for them."""
-    return 0 if "depth" in rows[0] else len(rows) - len(shown)
+    return 0 if "depth" in rows[0] else len(rows) - len(visible)
 
 
 def _markdown(table: Table, max_rows: int | None) -> MarkdownAnswer:
@@ -63,16 +63,16 @@ def _markdown(table: Table, max_rows: int | None) -> MarkdownAnswer:
     title = verdict_sentence(rows)
     if not rows:
         return MarkdownAnswer(title, "", 0)
-    shown = rows_in_short(rows, max_rows)
-    columns = columns_of(shown)
-    names = cut_apart(names_of(shown), MAX_CELL_WIDTH)
+    visible = rows_in_short(rows, max_rows)
+    columns = columns_of(visible)
+    names = cut_apart(names_of(visible), MAX_CELL_WIDTH)
     cells = [
         [INDENT * row.get("depth", 0) + escaped(name), *(escaped(values[place]) for _, values, _ in columns)]
-        for place, (row, name) in enumerate(zip(shown, names, strict=True))
+        for place, (row, name) in enumerate(zip(visible, names, strict=True))
     ]
     head = ["name", *(title for title, _, _ in columns)]
     text = markdown_table(head, cells, [True, *(is_text for _, _, is_text in columns)])
-    return MarkdownAnswer(title, text, _hidden_rows(rows, shown))
+    return MarkdownAnswer(title, text, _hidden_rows(rows, visible))
 
 
 def verdict_sentence(rows: Sequence[Row]) -> str:
@@ -81,23 +81,23 @@ def verdict_sentence(rows: Sequence[Row]) -> str:
     if not rows:
         return "Nothing to compare."
     drivers = find_drivers(rows)
-    whole, parts = drivers.total, _parts(drivers.parts[:_MOST_NAMED])
-    if whole is None:
+    total, parts = drivers.total, _parts(drivers.parts[:_MAX_NAMED])
+    if total is None:
         return f"The complete iteration was not measured in both. {parts or 'No clear change'}."
-    name = f"{whole['name'][:1].upper()}{whole['name'][1:]}"
-    beside = f" Parts of it did change: {parts}." if parts else ""
-    if whole["verdict"] == "same":
-        return f"{name}: no change.{beside}"
-    change = signed_time(whole["change_ns"])
-    half = _half(whole)
+    name = f"{total['name'][:1].upper()}{total['name'][1:]}"
+    changed_parts = f" Parts of it did change: {parts}." if parts else ""
+    if total["verdict"] == "same":
+        return f"{name}: no change.{changed_parts}"
+    change = signed_time(total["change_ns"])
+    half = _half(total)
     sure = ", too few steps for an interval" if half is None else f" ± {time_text(half)}"
-    if whole["verdict"] == "unclear":
-        return f"{name}: no clear change ({change}{sure}).{beside}"
-    how = "slower" if whole["change_ns"] > 0 else "faster"
+    if total["verdict"] == "unclear":
+        return f"{name}: no clear change ({change}{sure}).{changed_parts}"
+    how = "slower" if total["change_ns"] > 0 else "faster"
     tail = f": {parts}" if parts else ""
-    if against := _parts(drivers.against[:_MOST_NAMED]):
+    if against := _parts(drivers.against[:_MAX_NAMED]):
         tail += f"{'; ' if parts else ', '}against that {against}"
-    return f"{name} {_relative(whole)}{how} ({change}{sure}){tail}."
+    return f"{name} {_relative(total)}{how} ({change}{sure}){tail}."
 
 
 def _parts(rows: Sequence[Row]) -> str:
@@ -185,13 +185,13 @@ def _until_above(rows: Sequence[Row], place: int, depth: int) -> Iterator[Row]:
         place += 1
 
 
-def rows_in_short(rows: Sequence[Row], most: int | None) -> list[Row]:
+def rows_in_short(rows: Sequence[Row], max_rows: int | None) -> list[Row]:
     """The first rows, or all for None. Of a tree, the rows that changed most, with their parents, and for each node
     with hidden parts one row that sums them, so that the sums can be checked."""
     if "depth" not in rows[0]:
-        return list(rows[:most])
+        return list(rows[:max_rows])
     rows = _joined(rows)
-    if most is None or len(rows) <= most:
+    if max_rows is None or len(rows) <= max_rows:
         return rows
     above: list[int] = []
     parent: list[int] = []
@@ -199,24 +199,24 @@ def rows_in_short(rows: Sequence[Row], most: int | None) -> list[Row]:
         del above[row["depth"] :]
         parent.append(above[-1] if above else -1)
         above.append(place)
-    shown: set[int] = set()
+    visible: set[int] = set()
     for place in sorted(range(len(rows)), key=lambda place: -_weight(rows, parent, place)):
-        wanted = []
-        while place >= 0 and place not in shown:
-            wanted.append(place)
+        ancestors = []
+        while place >= 0 and place not in visible:
+            ancestors.append(place)
             place = parent[place]
-        if len(shown) + len(wanted) <= most:
-            shown.update(wanted)
+        if len(visible) + len(ancestors) <= max_rows:
+            visible.update(ancestors)
     others: dict[int, list[int]] = {}
     for place in range(len(rows)):
-        if place not in shown and parent[place] in shown:
+        if place not in visible and parent[place] in visible:
             others.setdefault(parent[place], []).append(place)
-    for place in [place for place, own in others.items() if len(own) == 1]:
-        shown.update(others.pop(place))
-    opened = {parent[place] for place in shown}
+    for place in [place for place, hidden in others.items() if len(hidden) == 1]:
+        visible.update(others.pop(place))
+    opened = {parent[place] for place in visible}
     short: list[Row] = []
     waiting: list[tuple[int, Row]] = []
-    for place in sorted(shown):
+    for place in sorted(visible):
         depth = rows[place]["depth"]
         while waiting and waiting[-1][0] > depth:
             short.append(waiting.pop()[1])
@@ -277,12 +277,12 @@ def _grid(rows: Sequence[Row], width: int) -> list[Line]:
         f"{'  ' * row.get('depth', 0)}{_INSIDE if row.get('inside') else ''}{name}"
         for row, name in zip(rows, names_of(rows), strict=True)
     ]
-    least = _NARROWEST_NAME if width < _WIDE else _NARROWEST_WHERE_WIDE
-    least = min(least, max(map(cells, names)))
+    min_name = _NARROWEST_NAME if width < _WIDE else _NARROWEST_WHERE_WIDE
+    min_name = min(min_name, max(map(cells, names)))
     count = len(columns)
-    while count > 1 and least + sum(widths[:count]) + _GAP * count > width:
+    while count > 1 and min_name + sum(widths[:count]) + _GAP * count > width:
         count -= 1
-    room = max(least, width - sum(widths[:count]) - _GAP * count)
+    room = max(min_name, width - sum(widths[:count]) - _GAP * count)
     room = min(room, max(len("name"), *map(cells, names)))
     cut = [_short_name(name, room) for name in names]
     if len(set(cut)) < len(set(names)):
@@ -290,9 +290,9 @@ def _grid(rows: Sequence[Row], width: int) -> list[Line]:
     lines = []
     for place in range(-1, len(rows)):
         parts = [left("name" if place < 0 else cut[place], room)]
-        for (head, values, is_text), own in zip(columns[:count], widths, strict=False):
+        for (head, values, is_text), column_width in zip(columns[:count], widths, strict=False):
             value = head if place < 0 else values[place]
-            parts.append(left(value, own) if is_text else right(value, own))
+            parts.append(left(value, column_width) if is_text else right(value, column_width))
         style: Style = "head" if place < 0 else _STYLES.get(rows[place]["verdict"], "row")
         lines.append(Line((" " * _GAP).join(parts).rstrip(), style))
     left_out = ", ".join(head for head, _, _ in columns[count:])

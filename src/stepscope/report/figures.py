@@ -48,7 +48,7 @@ def new_figure(width: float, height: float) -> Any:
 def _figure_class() -> Any:
     from matplotlib.figure import Figure
 
-    class Shown(Figure):
+    class NotebookFigure(Figure):
         """A figure that a notebook shows: matplotlib only arranges that for figures of pyplot."""
 
         def _repr_png_(self) -> bytes:
@@ -58,7 +58,7 @@ def _figure_class() -> Any:
                 self.savefig(written, format="png", dpi=100)
             return written.getvalue()
 
-    return Shown
+    return NotebookFigure
 
 
 def finish_axes(axes: Any, grid: str, *, hidden: tuple[str, ...], title: str | None) -> None:
@@ -100,22 +100,22 @@ def save_figure(figure: Any, path: str | os.PathLike[str]) -> Path:
 
     # SVG keeps text as text: smaller, searchable, and the same file for the same figure.
     settings = {"svg.fonttype": "none", "svg.hashsalt": "stepscope"}
-    kept = {"metadata": {"Date": None}} if suffix == ".svg" else {}
+    options = {"metadata": {"Date": None}} if suffix == ".svg" else {}
     with complete_output(target) as unfinished, warnings.catch_warnings(), matplotlib.rc_context(settings):
         # Labels may be in scripts that the font lacks: they are drawn as boxes, without a warning for each.
         warnings.simplefilter("ignore")
-        figure.savefig(unfinished, format=suffix[1:], dpi=100, **kept)
+        figure.savefig(unfinished, format=suffix[1:], dpi=100, **options)
     return target
 
 
-def plain_text(text: str, most: int = 56) -> str:
+def plain_text(text: str, max_length: int = 56) -> str:
     """Prepares a label that matplotlib can draw in one line: no line breaks, no formulas, limited length.
 
     >>> plain_text("a\\nb$c", 10)
     'a b\\\\$c'
     """
     clean = printable(text, " ")
-    if len(clean) > most:
-        ahead = most // 3
-        clean = f"{clean[:ahead]}…{clean[-(most - ahead - 1) :]}"
+    if len(clean) > max_length:
+        ahead = max_length // 3
+        clean = f"{clean[:ahead]}…{clean[-(max_length - ahead - 1) :]}"
     return clean.replace("$", r"\$")

@@ -42,8 +42,8 @@ def findings_lines(table: Table, layout: Layout) -> list[Line]:
 
 
 def _paragraph(number: int, row: Row, width: int, command: str, source: str) -> list[Line]:
-    found = f"{number}. {row['title']}"
-    lines = [Line(text, "head") for text in wrapped(found, width, "   ")]
+    title = f"{number}. {row['title']}"
+    lines = [Line(text, "head") for text in wrapped(title, width, "   ")]
     lines += [Line(f"   {text}") for text in wrapped(_saving(row), width - 3)]
     # The bound states what it includes and excludes.
     advice = row["advice"].replace(WITH_HOST, "").replace(WITH_OTHERS, "")
@@ -66,12 +66,12 @@ def _saving(row: Row) -> str:
     share = ratio_text(row["saving_share_ratio"])
     bounds = f"at most {time_text(high)}" if not low else f"{time_text(low)} to {time_text(high)}"
     share = share if not low else f"at most {share}"
-    counted, by, own, others = "which", "", "", ""
+    counted, by, of_rank, others = "which", "", "", ""
     if WITH_HOST in row["advice"]:
         counted, by = "which includes other waits that freed host time may shorten and", " by the loss alone"
     if WITH_OTHERS in row["advice"]:
-        own, others = " of a rank's own time", WITH_OTHERS
-    saved = f"A cure saves {bounds} a {row['per']}{own} ({share}), {counted} is of {row['severity']} severity{by}."
+        of_rank, others = " of a rank's own time", WITH_OTHERS
+    saved = f"A cure saves {bounds} a {row['per']}{of_rank} ({share}), {counted} is of {row['severity']} severity{by}."
     return f"{saved}{others} {sure}"
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-_MOST = 3
+_MAX_NAMED = 3
 _SURE_WITHIN = 0.05
 _KNOWN_WITHIN = 0.5
 """With an interval wider than this part of the mean, on either side, neither share nor order is stated."""
@@ -46,23 +46,25 @@ def conclusion(rows: list[Row]) -> list[str]:
     iterations = [row for row in rows if row["kind"] == "iteration"]
     if not iterations:
         return []
-    whole = max(iterations, key=_usual)
-    own = [
-        row for row in rows if row["kind"] == "event" and (row["rank"], row["span"]) == (whole["rank"], whole["span"])
+    iteration = max(iterations, key=_usual)
+    events = [
+        row
+        for row in rows
+        if row["kind"] == "event" and (row["rank"], row["span"]) == (iteration["rank"], iteration["span"])
     ]
-    told = [_whole(whole, len({row["rank"] for row in iterations}))]
-    if own and _usual(whole):
-        told += [*(_apart(whole, own) or _parts(own, whole)), _how_sure(own)]
-    if whole["overhead_ratio"] is not None:
-        told.append(_cost(whole))
-    if own and (part := _part(whole)):
-        told.append(part)
-    return told
+    sentences = [_iteration_sentence(iteration, len({row["rank"] for row in iterations}))]
+    if events and _usual(iteration):
+        sentences += [*(_apart(iteration, events) or _parts(events, iteration)), _how_sure(events)]
+    if iteration["overhead_ratio"] is not None:
+        sentences.append(_cost(iteration))
+    if events and (part := _part(iteration)):
+        sentences.append(part)
+    return sentences
 
 
-def _part(whole: Row) -> str:
+def _part(iteration: Row) -> str:
     """The part of the run that was measured; empty if it is all of it."""
-    until, run = whole["complete_after"], whole["iterations"]
+    until, run = iteration["complete_after"], iteration["iterations"]
     if until is None or (run is not None and run <= until):
         return ""
     of = "" if run is None else f" of {count_text(run)}"
@@ -72,82 +74,82 @@ def _part(whole: Row) -> str:
     )
 
 
-def _cost(whole: Row) -> str:
-    low, high = whole["overhead_low_ratio"], whole["overhead_high_ratio"]
+def _cost(iteration: Row) -> str:
+    low, high = iteration["overhead_low_ratio"], iteration["overhead_high_ratio"]
     ends = f"({ratio_text(low)} to {ratio_text(high)} of it)"
     if low <= 0 and high > _SURE_WITHIN:
         wide = "" if low < -1 else f" {ends}"  # a time of an iteration cannot be negative
         return f"What measuring an event added to an iteration cannot be told yet{wide}."
     if low <= 0:
         return f"Measuring an event added nothing to an iteration that can be told from its scatter {ends}."
-    told = f"Measuring an event added {ratio_text(whole['overhead_ratio'])} to an iteration {ends}"
-    every = whole["armed_every"] or 1
-    if every == 1:
-        return f"{told}."
-    return f"{told}, so that the one that costs most was measured in one of {every} in the end."
+    sentence = f"Measuring an event added {ratio_text(iteration['overhead_ratio'])} to an iteration {ends}"
+    interval = iteration["armed_every"] or 1
+    if interval == 1:
+        return f"{sentence}."
+    return f"{sentence}, so that the one that costs most was measured in one of {interval} in the end."
 
 
-def _whole(whole: Row, ranks: int) -> str:
-    of = f"On rank {whole['rank']}, the slowest of {ranks}, an" if ranks > 1 else "An"
-    if whole["median_ns"] is None:
-        return f"{of} iteration takes {time_text(whole['mean_ns'])} on average."
+def _iteration_sentence(iteration: Row, ranks: int) -> str:
+    of = f"On rank {iteration['rank']}, the slowest of {ranks}, an" if ranks > 1 else "An"
+    if iteration["median_ns"] is None:
+        return f"{of} iteration takes {time_text(iteration['mean_ns'])} on average."
     interval = ""
-    if whole["ci95_low_ns"] is not None:
-        interval = f", {time_text(whole['ci95_low_ns'])} to {time_text(whole['ci95_high_ns'])}"
-        if not _is_bounded(whole):
-            interval = f": {_too_few(whole, 'iteration')}"
-    mean = f"(median of {count_text(whole['n'])}; mean {time_text(whole['mean_ns'])}{interval})"
-    return f"{of} iteration takes {time_text(whole['median_ns'])} {mean}."
+    if iteration["ci95_low_ns"] is not None:
+        interval = f", {time_text(iteration['ci95_low_ns'])} to {time_text(iteration['ci95_high_ns'])}"
+        if not _is_bounded(iteration):
+            interval = f": {_too_few(iteration, 'iteration')}"
+    mean = f"(median of {count_text(iteration['n'])}; mean {time_text(iteration['mean_ns'])}{interval})"
+    return f"{of} iteration takes {time_text(iteration['median_ns'])} {mean}."
 
 
-def _apart(whole: Row, own: list[Row]) -> list[str]:
+def _apart(iteration: Row, events: list[Row]) -> list[str]:
     """Why parts cannot be compared with the iteration; empty if they can."""
-    told = []
-    if (whole["models"] or 1) > 1:
-        told.append(
-            f"{count_text(whole['models'])} models were measured, one after the other: a mean is of those that were "
+    sentences = []
+    if (iteration["models"] or 1) > 1:
+        sentences.append(
+            f"{count_text(iteration['models'])} models were measured, one after the other: a mean is of those that were "
             "trained at its turn, and parts of an iteration cannot be compared."
         )
-    longer = [row for row in own if row["exceeds"]]
+    longer = [row for row in events if row["exceeds"]]
     if longer:
         row = max(longer, key=lambda row: float(row["mean_ns"]))
-        told.append(
+        sentences.append(
             f"{one_line(row['label'])} took longer than {one_line(row['exceeds'])} around it: they were measured "
             "in iterations that did different work, and parts of an iteration cannot be compared."
         )
-    larger = [row for row in own if _may_exceed(row, whole)]
-    if larger and not told:
+    larger = [row for row in events if _may_exceed(row, iteration)]
+    if larger and not sentences:
         row = _largest(larger)[0]
-        told.append(
+        sentences.append(
             f"{one_line(row['label'])} takes {time_text(row['mean_ns'])} in the iterations that measured it, which differ "
             "too much from the others to compare parts with an iteration."
         )
-    return told
+    return sentences
 
 
-def _may_exceed(row: Row, whole: Row) -> bool:
+def _may_exceed(row: Row, iteration: Row) -> bool:
     """Whether a part is, or may be within its uncertainty, longer than its parent."""
-    mean, around, half = float(row["mean_ns"]), float(whole["mean_ns"]), _half_ratio(row)
+    mean, around, half = float(row["mean_ns"]), float(iteration["mean_ns"]), _half_ratio(row)
     if half is None or not _SURE_WITHIN < half <= _KNOWN_WITHIN:
         return mean > around
     return mean * (1 + half) > around
 
 
-def _parts(own: list[Row], whole: Row) -> list[str]:
+def _parts(events: list[Row], iteration: Row) -> list[str]:
     """The outermost events, and the innermost events inside them."""
-    around = {row["inside"] for row in own}
-    plain = [{**row, "plain": row["label"].removesuffix(f"#{row['occurrence']}")} for row in own]
+    around = {row["inside"] for row in events}
+    plain = [{**row, "plain": row["label"].removesuffix(f"#{row['occurrence']}")} for row in events]
     outer = [row for row in plain if row["inside"] is None]
     inner = [row for row in plain if row["inside"] is not None and row["plain"] not in around]
-    told = []
-    if listed := _listed(outer, whole):
-        told.append(f"Most of it is in {listed}{_rest(outer, whole)}.")
+    sentences = []
+    if listed := _listed(outer, iteration):
+        sentences.append(f"Most of it is in {listed}{_unmeasured(outer, iteration)}.")
     elif doubted := _doubted(outer):
-        told.append(f"Where most of it goes is not known yet: {doubted}.")
-    if listed := _listed(inner, whole):
+        sentences.append(f"Where most of it goes is not known yet: {doubted}.")
+    if listed := _listed(inner, iteration):
         takes = "takes" if listed.count("±") == 1 else "take"
-        told.append(f"Of what was measured within other events, {listed} {takes} most.")
-    return told
+        sentences.append(f"Of what was measured within other events, {listed} {takes} most.")
+    return sentences
 
 
 def _half_ratio(row: Row) -> float | None:
@@ -175,18 +177,18 @@ def _is_known(row: Row) -> bool:
     return half is not None and half <= _KNOWN_WITHIN
 
 
-def _rest(outer: list[Row], whole: Row) -> str:
+def _unmeasured(outer: list[Row], iteration: Row) -> str:
     """The time outside all events, if its interval is above zero; errors of independent means add as squares."""
-    halves = [_half_ratio(row) for row in (whole, *outer)]
+    halves = [_half_ratio(row) for row in (iteration, *outer)]
     shares = [row["share_ratio"] for row in outer]
     # Events on several streams run at the same time.
     if None in halves or len({(row["device"], row["stream"]) for row in outer}) > 1:
         return ""
-    rest = 1 - sum(shares)
-    half = math.hypot(*(share * (of or 0.0) for share, of in zip((1 - rest, *shares), halves, strict=True)))
-    if rest <= half:
+    other_ratio = 1 - sum(shares)
+    half = math.hypot(*(share * (of or 0.0) for share, of in zip((1 - other_ratio, *shares), halves, strict=True)))
+    if other_ratio <= half:
         return ""
-    return f"; in none that was measured {ratio_text(rest)} ± {ratio_text(half)}"
+    return f"; in none that was measured {ratio_text(other_ratio)} ± {ratio_text(half)}"
 
 
 def _usual(row: Row) -> float:
@@ -198,19 +200,19 @@ def _largest(rows: list[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: -float(row["mean_ns"]))
 
 
-def _listed(rows: list[Row], whole: Row) -> str:
+def _listed(rows: list[Row], iteration: Row) -> str:
     """The largest by mean, each with its share and the share's interval; empty if uncertain which these are."""
-    known = [row for row in _largest(rows) if _is_known(row)]
-    of_whole = _half_ratio(whole)
-    if not known or of_whole is None or of_whole > _KNOWN_WITHIN:
+    bounded = [row for row in _largest(rows) if _is_known(row)]
+    iteration_half = _half_ratio(iteration)
+    if not bounded or iteration_half is None or iteration_half > _KNOWN_WITHIN:
         return ""
     highest = max((_high(row) for row in rows if not _is_known(row)), default=0.0)
-    if highest > known[0]["mean_ns"]:
+    if highest > bounded[0]["mean_ns"]:
         return ""
     return ", ".join(
         f"{one_line(row['label'])} ({time_text(row['mean_ns'])}, {ratio_text(row['share_ratio'])} "
-        f"± {ratio_text(row['share_ratio'] * math.hypot(_half_ratio(row) or 0.0, of_whole))})"
-        for row in known[:_MOST]
+        f"± {ratio_text(row['share_ratio'] * math.hypot(_half_ratio(row) or 0.0, iteration_half))})"
+        for row in bounded[:_MAX_NAMED]
         if row["mean_ns"] >= highest
     )
 
@@ -231,19 +233,19 @@ def _doubted(rows: list[Row]) -> str:
     return f"{name} takes {time_text(row['mean_ns'])} ± {ratio_text(_half_ratio(row))} by {count_text(row['n'])} measurements"
 
 
-def _how_sure(own: list[Row]) -> str:
-    halves = {place: half for place, row in enumerate(own) if (half := _half_ratio(row)) is not None}
-    events = f"{len(own)} {plural(len(own), 'event')}"
+def _how_sure(events: list[Row]) -> str:
+    halves = {place: half for place, row in enumerate(events) if (half := _half_ratio(row)) is not None}
+    number = f"{len(events)} {plural(len(events), 'event')}"
     if not halves:
-        return f"Of {events} no mean has an interval: each was measured once, or the file has averages alone."
+        return f"Of {number} no mean has an interval: each was measured once, or the file has averages alone."
     sure = sum(half <= _SURE_WITHIN for half in halves.values())
-    place, half = max(halves.items(), key=lambda one: one[1])
-    known = f"Of {events} {sure} {'is' if sure == 1 else 'are'}" if sure else f"None of {events} is"
-    row = own[place]
+    place, half = max(halves.items(), key=lambda item: item[1])
+    within = f"Of {number} {sure} {'is' if sure == 1 else 'are'}" if sure else f"None of {number} is"
+    row = events[place]
     around = f"± {ratio_text(half)} by {count_text(row['n'])} measurements"
     if not _is_bounded(row):
         around = f"of which {_scattered(row)}"
-    return f"{known} known within ± {ratio_text(_SURE_WITHIN)} of the mean; least sure is {one_line(row['label'])}, {around}."
+    return f"{within} known within ± {ratio_text(_SURE_WITHIN)} of the mean; least sure is {one_line(row['label'])}, {around}."
 
 
 RENDERER = Renderer(lines=inline_lines, conclusions=_conclusions)

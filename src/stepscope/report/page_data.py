@@ -29,7 +29,7 @@ from stepscope.report.declaration import page_declaration
 from stepscope.report.page import json_in_html
 from stepscope.report.redaction import redact_paths
 from stepscope.report.renderers import conclusions
-from stepscope.report.timeline_data import MOST_EVENTS, timeline_data
+from stepscope.report.timeline_data import MAX_EVENTS, timeline_data
 from stepscope.schema.tables import TABLES
 from stepscope.timeline.recording import Timeline
 
@@ -40,20 +40,20 @@ if TYPE_CHECKING:
 
 VERSION = 1
 """Version of the data block; a page of another version does not read it."""
-MOST_ROWS = 2_000
+MAX_ROWS = 2_000
 """Rows of one answer in a report: nobody reads more, and the command line shows all."""
-MOST_BYTES = 14_000_000
+MAX_BYTES = 14_000_000
 """Size of all answers and the timeline together in the file, so that with script and style it stays below 15 MB."""
-MOST_TIMELINE_BYTES = 5_000_000
+MAX_TIMELINE_BYTES = 5_000_000
 """Size of the timelines of all recordings, with the names of their tracks."""
-_LEAST_SHARE = 50_000
+_MIN_SHARE = 50_000
 """Size that one answer may always have if all are too large: the first questions are kept rather than a few rows of
 each."""
-_MOST_GUESSES = 6
+_MAX_GUESSES = 6
 """Attempts to find how many rows fit into a report."""
 _FEWEST_EVENTS = 100
 """A timeline without room for this many events is left out."""
-_HELD = ("held", "left_out")
+_PART_OF_RECORDING = ("held", "left_out")
 """What a timeline says about its events."""
 _NO_ROOM = "Its names have no room in this report. `stepscope view` shows it."
 
@@ -71,7 +71,7 @@ class Helper(Protocol):
 
 
 @dataclass(frozen=True)
-class Shown:
+class OpenRecording:
     """A recording in a report: its name and the open trace."""
 
     name: str
@@ -88,11 +88,11 @@ class Form:
 
 def forms() -> list[Form]:
     """What a report asks: every question with its defaults, followed by each of its forms."""
-    asked = all_questions()
-    by_default = [Form(question, {}) for question in asked]
+    questions = all_questions()
+    by_default = [Form(question, {}) for question in questions]
     return by_default + [
         Form(question, {parameter.name: form})
-        for question in asked
+        for question in questions
         for parameter in question.parameters
         if parameter.form
         for form in parameter.choices
@@ -100,11 +100,13 @@ def forms() -> list[Form]:
     ]
 
 
-def page_data(shown: Sequence[Shown], *, with_paths: bool = False, helper: Helper | None = None) -> dict[str, Any]:
+def page_data(
+    recordings: Sequence[OpenRecording], *, with_paths: bool = False, helper: Helper | None = None
+) -> dict[str, Any]:
     """Makes the data block of a report.
 
     Args:
-        shown: the recordings; others are compared with the first.
+        recordings: the recordings; others are compared with the first.
         with_paths: keep the names of hosts and the paths of files.
         helper: a process that answers in parallel.
 
@@ -112,19 +114,19 @@ def page_data(shown: Sequence[Shown], *, with_paths: bool = False, helper: Helpe
         The data that the page's `EmbeddedSource` reads: `recordings`, `declarations`, `replies` (compressed, by `key`),
         `left_out` with the reason for each, `timelines` and `timeline_events` (compressed).
     """
-    with Report(shown, with_paths=with_paths) as report:
+    with Report(recordings, with_paths=with_paths) as report:
         given = _given(report, helper)
         layouts, events = given.pop(TIMELINES)
-        taken = sum(_taken(layouts[one], events[one]) for one in layouts)
-        replies, left_out = _fitting(report, given, MOST_BYTES - taken)
-        recordings = [
-            {"id": one, "name": report.scrub(recording.name), "holds": holds(scope)}
-            for one, recording, scope in zip(report.ids, shown, report.scopes, strict=True)
+        taken = sum(_taken(layouts[number], events[number]) for number in layouts)
+        replies, left_out = _fitting(report, given, MAX_BYTES - taken)
+        described = [
+            {"id": number, "name": report.scrub(recording.name), "holds": holds(scope)}
+            for number, recording, scope in zip(report.ids, recordings, report.scopes, strict=True)
         ]
     return {
         "version": VERSION,
         "stepscope": __version__,
-        "recordings": recordings,
+        "recordings": described,
         "declarations": [page_declaration(question) for question in all_questions()],
         "replies": replies,
         "left_out": left_out,
@@ -136,31 +138,31 @@ def page_data(shown: Sequence[Shown], *, with_paths: bool = False, helper: Helpe
 class Report:
     """The questions of a report, and how each answer is packed. Close it, or use it as a context manager."""
 
-    def __init__(self, shown: Sequence[Shown], *, with_paths: bool) -> None:
+    def __init__(self, recordings: Sequence[OpenRecording], *, with_paths: bool) -> None:
         """Opens the recordings' tables.
 
         Args:
-            shown: the recordings.
+            recordings: the recordings.
             with_paths: keep the names of hosts and the paths of files.
         """
-        self._shown = shown
-        self.ids = [str(number) for number, _ in enumerate(shown, 1)]
+        self._recordings = recordings
+        self.ids = [str(number) for number, _ in enumerate(recordings, 1)]
         self._closing = ExitStack()
-        self.scopes = [self._closing.enter_context(one.trace.scope()) for one in shown]
+        self.scopes = [self._closing.enter_context(recording.trace.scope()) for recording in recordings]
         for scope in self.scopes:
             scope.preload(TABLES)
         self.scrub: Scrub = (lambda value: value) if with_paths else _scrub_for(self.scopes)
-        self.asked = list(_asked(shown, self.ids, self.scopes))
+        self.questions = list(_report_questions(recordings, self.ids, self.scopes))
 
     def groups(self) -> list[list[int]]:
-        """The places in `asked`, with `TIMELINES` at the end, grouped so that places which share most of their work are
+        """The places in `questions`, with `TIMELINES` at the end, grouped so that places which share most of their work are
         together.
 
         These are questions that rest on the same evidence. The first group is the questions with advice, which need the
         judge.
         """
         groups: dict[object, list[int]] = {"advice": []}
-        for place, (_, form, _) in enumerate(self.asked):
+        for place, (_, form, _) in enumerate(self.questions):
             advises = any(column.advises for column in form.question.columns)
             of = "advice" if advises else form.question.rests_on
             groups.setdefault(of, []).append(place)
@@ -173,9 +175,9 @@ class Report:
             StepScopeError: the question has no answer.
         """
         if place == TIMELINES:
-            return _timelines(self._shown, self.ids, self.scrub)
-        _, _, ask = self.asked[place]
-        return _packed(self.scrub(reply(ask(), most=MOST_ROWS)))
+            return _timelines(self._recordings, self.ids, self.scrub)
+        _, _, ask = self.questions[place]
+        return _packed(self.scrub(reply(ask(), max_rows=MAX_ROWS)))
 
     def __enter__(self) -> Report:
         """Itself."""
@@ -197,18 +199,18 @@ def _given(report: Report, helper: Helper | None) -> dict[int, Any]:
 
     def help_out(helper: Helper) -> None:
         for place in _each(waiting.pop):
-            given[place] = helper.make(place, of=len(report.asked))
+            given[place] = helper.make(place, of=len(report.questions))
 
-    with ThreadPoolExecutor(1) as beside:
-        helping = None if helper is None else beside.submit(help_out, helper)
+    with ThreadPoolExecutor(1) as executor:
+        helping = None if helper is None else executor.submit(help_out, helper)
         try:
             for place in _each(waiting.popleft):
-                given[place] = _made(report, place)
+                given[place] = _result_or_error(report, place)
         finally:
             waiting.clear()  # if a question failed or was interrupted, nobody waits for the others
         if helping is not None:
             helping.result()
-    return {place: _made(report, place) if one is None else one for place, one in given.items()}
+    return {place: _result_or_error(report, place) if result is None else result for place, result in given.items()}
 
 
 def _each(take: Callable[[], list[int]]) -> Iterator[int]:
@@ -217,7 +219,7 @@ def _each(take: Callable[[], list[int]]) -> Iterator[int]:
             yield from take()
 
 
-def _made(report: Report, place: int) -> Any:
+def _result_or_error(report: Report, place: int) -> Any:
     try:
         return report.make(place)
     except StepScopeError as error:
@@ -235,24 +237,26 @@ _KINDS = " UNION ALL ".join(
 )
 
 
-def _timelines(shown: Sequence[Shown], ids: Sequence[str], scrub: Scrub) -> tuple[dict[str, Any], dict[str, str]]:
+def _timelines(
+    recordings: Sequence[OpenRecording], ids: Sequence[str], scrub: Scrub
+) -> tuple[dict[str, Any], dict[str, str]]:
     """By recording, the layout of its timeline and its compressed events."""
     layouts, events = {}, {}
-    room = MOST_TIMELINE_BYTES // len(ids)
-    for number, one in zip(ids, shown, strict=True):
-        timeline = Timeline(one.trace.store, one.trace.ranks)
-        most = MOST_EVENTS
+    room = MAX_TIMELINE_BYTES // len(ids)
+    for number, recording in zip(ids, recordings, strict=True):
+        timeline = Timeline(recording.trace.store, recording.trace.ranks)
+        max_events = MAX_EVENTS
         while True:
-            layouts[number], data = timeline_data(timeline, scrub, most)
+            layouts[number], data = timeline_data(timeline, scrub, max_events)
             events[number] = _packed(data)
             if _taken(layouts[number], events[number]) <= room:
                 break
-            if most < _FEWEST_EVENTS:
-                kept = {name: layouts[number][name] for name in layouts[number] if name not in _HELD}
-                layouts[number] = kept | {"missing": _NO_ROOM, "ranks": []}
+            if max_events < _FEWEST_EVENTS:
+                layout = {name: layouts[number][name] for name in layouts[number] if name not in _PART_OF_RECORDING}
+                layouts[number] = layout | {"missing": _NO_ROOM, "ranks": []}
                 events[number] = _packed({})
                 break
-            most //= 2
+            max_events //= 2
     return layouts, events
 
 
@@ -266,8 +270,11 @@ def _fitting(report: Report, given: Mapping[int, Any], room: int) -> tuple[dict[
     or did not fit, with the reason."""
     replies: dict[str, str] = {}
     left_out: list[dict[str, Any]] = []
-    share = max(_share([len(one) for one in given.values() if isinstance(one, str)], room), _LEAST_SHARE)
-    for place, (recordings, form, _) in enumerate(report.asked):
+    share = max(
+        _share([len(packed_reply) for packed_reply in given.values() if isinstance(packed_reply, str)], room),
+        _MIN_SHARE,
+    )
+    for place, (recordings, form, _) in enumerate(report.questions):
         packed = given[place]
         if isinstance(packed, StepScopeError):
             why, hint = packed.message, packed.hint
@@ -307,19 +314,22 @@ def _first_rows(packed: str, room: int) -> str | None:
     """A packed reply with as many of its first rows as fit; None if none fits."""
     if len(packed) <= room:
         return packed
-    held = json.loads(zlib.decompress(base64.b64decode(packed)))
-    rows = held["answer"]["rows"]
+    unpacked = json.loads(zlib.decompress(base64.b64decode(packed)))
+    rows = unpacked["answer"]["rows"]
 
-    def first(most: int) -> str:
-        kept = rows[:most]
-        named = {column: {row[column] for row in kept} for column in held["labels"]}
-        labels = {column: [one for one in pairs if one[0] in named[column]] for column, pairs in held["labels"].items()}
-        return _packed(held | {"answer": held["answer"] | {"rows": kept}, "labels": labels})
+    def first(count: int) -> str:
+        first_rows = rows[:count]
+        named = {column: {row[column] for row in first_rows} for column in unpacked["labels"]}
+        labels = {
+            column: [label for label in pairs if label[0] in named[column]]
+            for column, pairs in unpacked["labels"].items()
+        }
+        return _packed(unpacked | {"answer": unpacked["answer"] | {"rows": first_rows}, "labels": labels})
 
     # Rows have similar lengths, so the first guess is close; a guess costs as much as packing its rows.
     fitting, low, high = None, 0, len(rows)
     fits, large = len(first(low)), len(packed)
-    for _ in range(_MOST_GUESSES):
+    for _ in range(_MAX_GUESSES):
         if high - low <= 1:
             break
         guess = low + (high - low) * (room - fits) // max(large - fits, 1)
@@ -332,17 +342,17 @@ def _first_rows(packed: str, room: int) -> str | None:
     return fitting
 
 
-def reply(table: Table, *, most: int | None = None) -> dict[str, Any]:
+def reply(table: Table, *, max_rows: int | None = None) -> dict[str, Any]:
     """Makes an answer for the page: its JSON, its sentences, the number of all rows, and short names of kernels.
 
     Args:
-        most: only its first rows; all by default.
+        max_rows: only its first rows; all by default.
     """
     rows, sentences = len(table), conclusions(table)
-    if most is not None and rows > most:
-        table = replace(table, arrow=table.arrow.slice(0, most))
+    if max_rows is not None and rows > max_rows:
+        table = replace(table, arrow=table.arrow.slice(0, max_rows))
     names = {
-        column.name: [one for one in dict.fromkeys(table[column.name]) if one is not None]
+        column.name: [name for name in dict.fromkeys(table[column.name]) if name is not None]
         for column in table.columns
         if column.kernels
     }
@@ -351,41 +361,41 @@ def reply(table: Table, *, most: int | None = None) -> dict[str, Any]:
         "conclusions": sentences,
         "rows_total": rows,
         "labels": {
-            column: [[full, short] for full, short in zip(own, short_names(own), strict=True)]
-            for column, own in names.items()
+            column: [[full, short] for full, short in zip(full_names, short_names(full_names), strict=True)]
+            for column, full_names in names.items()
         },
     }
 
 
 def key(recordings: Sequence[str], form: Form) -> str:
     """The key under which a page finds an answer, spelled as JavaScript would."""
-    asked = [list(recordings), form.question.name, sorted(form.parameters.items())]
-    return json.dumps(asked, separators=(",", ":"), ensure_ascii=False)
+    parts = [list(recordings), form.question.name, sorted(form.parameters.items())]
+    return json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
 
 
-def _asked(
-    shown: Sequence[Shown], ids: Sequence[str], scopes: Sequence[Scope]
+def _report_questions(
+    recordings: Sequence[OpenRecording], ids: Sequence[str], scopes: Sequence[Scope]
 ) -> Iterator[tuple[list[str], Form, Callable[[], Table]]]:
     """The questions for which recordings, by priority when room is short."""
     from stepscope.api.several import ask_of_several
 
-    def one(scope: Scope, form: Form) -> Callable[[], Table]:
+    def ask_one(scope: Scope, form: Form) -> Callable[[], Table]:
         return lambda: ask_within(form.question, scope, **form.parameters)
 
-    def several(group: Sequence[int], form: Form) -> Callable[[], Table]:
-        traces = [shown[index].trace for index in group]
-        names = [shown[index].name for index in group]
+    def ask_several(group: Sequence[int], form: Form) -> Callable[[], Table]:
+        traces = [recordings[index].trace for index in group]
+        names = [recordings[index].name for index in group]
         return lambda: ask_of_several(form.question.name, traces, names=names, **form.parameters)
 
-    every_one = tuple(range(len(shown)))
+    every_one = tuple(range(len(recordings)))
     for form in forms():
         if form.question.recordings == "one":
             for name, scope in zip(ids, scopes, strict=True):
-                yield [name], form, one(scope, form)
+                yield [name], form, ask_one(scope, form)
             continue
         two = form.question.recordings == "two"
         for group in combinations(every_one, 2) if two else [every_one]:
-            yield [ids[index] for index in group], form, several(group, form)
+            yield [ids[index] for index in group], form, ask_several(group, form)
 
 
 _HOSTS = """
@@ -398,8 +408,8 @@ def _scrub_for(scopes: Sequence[Scope]) -> Scrub:
     hosts: dict[str, None] = {}
     folders: set[str] = set()
     for scope in scopes:
-        found = scope.sql(_HOSTS)
-        hosts |= dict.fromkeys(found.column("host").to_pylist())
+        rows = scope.sql(_HOSTS)
+        hosts |= dict.fromkeys(rows.column("host").to_pylist())
         paths = scope.sql("SELECT path FROM source").column("path").to_pylist()
         paths += [path for path, _ in scope.store.skipped]
         folders |= {str(PurePath(path).parent) for path in paths}

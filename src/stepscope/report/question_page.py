@@ -51,7 +51,7 @@ def question_page(question: Question) -> str:
 
 def _filters(question: Question) -> str:
     """States in a sentence which filters of events it takes."""
-    by_form = {by: ", ".join(f"`--{one}`" for one in taken) or "none" for by, taken in filters_of(question).items()}
+    by_form = {by: ", ".join(f"`--{name}`" for name in taken) or "none" for by, taken in filters_of(question).items()}
     if list(by_form) == [None]:
         words = by_form[None]
     else:

@@ -18,9 +18,9 @@ from stepscope.report.figures import new_figure
 from stepscope.report.renderers import Layout, Plot, Renderer
 
 SHADES = "·░▒▓█"
-MOST_LINES = 32
+MAX_LINES = 32
 """Lines of ranks that fit on a screen."""
-LEAST_RANGE = 0.10
+MIN_RANGE = 0.10
 """The scale covers at least this part of the median."""
 _WIDEST_CELL = 2
 _MAX_PLOT_LABELS = 24
@@ -47,7 +47,7 @@ def scale_of(rows: Sequence[dict[str, Any]]) -> Scale:
     values = values or sorted(row["value_ns"] for row in rows)
     middle = quantile(values, 0.5)
     low, high = float(values[0]), float(values[-1])
-    missing = max(0.0, LEAST_RANGE * middle - (high - low))
+    missing = max(0.0, MIN_RANGE * middle - (high - low))
     return Scale(max(0.0, low - missing / 2), high + missing / 2, middle)
 
 
@@ -69,32 +69,32 @@ def _map(rows: list[dict[str, Any]], width: int, measure: str) -> list[Line]:
     cells = {(row["rank"], row["span"], row["step"]): row["value_ns"] for row in rows}
     ranks = sorted({rank for rank, _, _ in cells})
     places = sorted({(span, step) for _, span, step in cells})
-    fold_ranks = -(-len(ranks) // MOST_LINES)
+    fold_ranks = -(-len(ranks) // MAX_LINES)
     labels = [ranks[at : at + fold_ranks] for at in range(0, len(ranks), fold_ranks)]
-    names = ["rank", *(numbers_text(own) for own in labels)]
+    names = ["rank", *(numbers_text(group) for group in labels)]
     margin = max(map(len, names)) + 2
     room = max(1, width - margin)
     fold_steps = -(-len(places) // room)
     columns = [places[at : at + fold_steps] for at in range(0, len(places), fold_steps)]
     cell = min(_WIDEST_CELL, max(1, room // len(columns)))
 
-    def drawn(own: Sequence[int], of: Sequence[tuple[int, int]]) -> str:
-        keys = [(rank, *place) for rank in own for place in of]
+    def drawn(group: Sequence[int], of: Sequence[tuple[int, int]]) -> str:
+        keys = [(rank, *place) for rank in group for place in of]
         values = [cells[key] for key in keys if key in cells]
         if not values:
             return " " * cell
         return scale.shade(max(values, key=lambda value: abs(value - scale.median))) * cell
 
     lines = [Line(f"{'rank':>{margin - 2}}  {_steps(columns, cell)}".rstrip(), "head")]
-    for name, own in zip(names[1:], labels, strict=True):
-        lines.append(Line(f"{name:>{margin - 2}}  {''.join(drawn(own, of) for of in columns)}".rstrip(), "map"))
+    for name, group in zip(names[1:], labels, strict=True):
+        lines.append(Line(f"{name:>{margin - 2}}  {''.join(drawn(group, of) for of in columns)}".rstrip(), "map"))
     edges = [scale.low + (scale.high - scale.low) * n / len(SHADES) for n in range(len(SHADES) + 1)]
     legend = "  ".join(f"{shade} {time_text(low)}" for shade, (low, _) in zip(SHADES, pairwise(edges), strict=True))
-    note = f"{measure}: {legend} and more; {_told(rows, scale)}"
+    note = f"{measure}: {legend} and more; {_range_text(rows, scale)}"
     return [*lines, *note_lines(note, width), *note_lines(_folded(fold_ranks, fold_steps), width)]
 
 
-def _told(rows: list[dict[str, Any]], scale: Scale) -> str:
+def _range_text(rows: list[dict[str, Any]], scale: Scale) -> str:
     """The range of the values, beside the scale, which is wider where they hardly differ."""
     values = [row["value_ns"] for row in rows]
     if len(values) == 1:

@@ -40,8 +40,8 @@ def redact_paths(hosts: Sequence[str], folders: Iterable[str] = ()) -> Callable[
     named = {host: f"host {number}" for number, host in enumerate(hosts, 1)}
     for host, words in list(named.items()):
         named.setdefault(host.partition(".")[0], words)
-    known = sorted((host for host in named if len(host) >= _SHORTEST_HOST), key=len, reverse=True)
-    host_name = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, known))})(?![\w-])")
+    host_names = sorted((host for host in named if len(host) >= _SHORTEST_HOST), key=len, reverse=True)
+    host_name = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, host_names))})(?![\w-])")
 
     lead = sorted({f"{folder.rstrip('/')}/" for folder in folders} - {"/", "./"}, key=len)[::-1]
 
@@ -51,21 +51,21 @@ def redact_paths(hosts: Sequence[str], folders: Iterable[str] = ()) -> Callable[
             text = text.replace(folder, "")
         if "/" in text or "\\" in text:
             text = _PATH.sub(_end_of_path, text)
-        return host_name.sub(lambda found: named[found[0]], text) if known else text
+        return host_name.sub(lambda match: named[match[0]], text) if host_names else text
 
     def of(value: Any) -> Any:
         if isinstance(value, str):
             return of_text(value)
         if isinstance(value, dict):  # its keys are ours
-            return {key: one if type(one) in _NUMBERS else of(one) for key, one in value.items()}
+            return {key: item if type(item) in _NUMBERS else of(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [one if type(one) in _NUMBERS else of(one) for one in value]
+            return [item if type(item) in _NUMBERS else of(item) for item in value]
         return value
 
     return of
 
 
-def _end_of_path(found: re.Match[str]) -> str:
-    path = found[0].rstrip("/\\")
+def _end_of_path(match: re.Match[str]) -> str:
+    path = match[0].rstrip("/\\")
     parts = _INSTALLED.split(path)
     return parts[-1] if len(parts) > 1 else re.split(r"[\\/]", path)[-1]

@@ -17,7 +17,7 @@ from stepscope.base.quoting import printable
 from stepscope.query.scope import Scope
 
 _PLACE = "# RECORDED\n"
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 class ReplayScript(NamedTuple):
@@ -39,26 +39,26 @@ def replay_script(scope: Scope, calls: list[ReplayedCall], source: str) -> Repla
     Raises:
         SourceError: no call can be repeated.
     """
-    made, left_out = [], []
+    literals, left_out = [], []
     for call in calls:
         given = rebuilt(call)
         if isinstance(given, str):
             left_out.append(f"{call.words()}: {given}")
             continue
         within = sorted(call.within - {call.name})
-        made.append(
+        literals.append(
             {
                 "operator": call.name,
                 "inputs": given.inputs,
                 "assumed": list(given.assumed),
-                "within": printable(", ".join(within[:_MOST_NAMED])),
+                "within": printable(", ".join(within[:_MAX_NAMED])),
                 "calls": call.calls,
                 "host_ns": call.host_ns,
                 "device_ns": call.device_ns,
                 "kernels": kernel_names(call),
             }
         )
-    if not made:
+    if not literals:
         raise SourceError(
             f"{source}: none of the calls can be made again: {'; '.join(left_out)}",
             hint="record the program again with record_shapes=True and a newer PyTorch",
@@ -67,10 +67,10 @@ def replay_script(scope: Scope, calls: list[ReplayedCall], source: str) -> Repla
     devices = scope.sql("SELECT DISTINCT name FROM device WHERE used AND name IS NOT NULL ORDER BY name")
     names = [printable(name) for name in devices.column("name").to_pylist()]
     recorded = {"source": printable(source), "device": ", ".join(names)[:200] or None}
-    literal = f"RECORDED = {_literal(recorded)}\nCALLS = {_literal(made)}\n"
+    literal = f"RECORDED = {_literal(recorded)}\nCALLS = {_literal(literals)}\n"
     template = resources.files("stepscope.report").joinpath("replay_script.txt").read_text("utf-8")
     before, _, after = template.partition(_PLACE)
-    return ReplayScript(f"{before}{literal}{after}", len(made), tuple(left_out))
+    return ReplayScript(f"{before}{literal}{after}", len(literals), tuple(left_out))
 
 
 def _literal(value: Any) -> str:

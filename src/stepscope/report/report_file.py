@@ -7,22 +7,22 @@ from pathlib import Path
 
 from stepscope.base.complete_file import complete_output
 from stepscope.report.page import page
-from stepscope.report.page_data import Shown, page_data
+from stepscope.report.page_data import OpenRecording, page_data
 from stepscope.report.second_process import helping
 
 
-def write_report(shown: Sequence[Shown], target: Path, *, with_paths: bool = False) -> int:
+def write_report(recordings: Sequence[OpenRecording], target: Path, *, with_paths: bool = False) -> int:
     """Writes recordings into one HTML file and returns its size in bytes.
 
     Args:
-        shown: the recordings; others are compared with the first.
+        recordings: the recordings; others are compared with the first.
         with_paths: keep the names of hosts and the paths of files.
 
     Raises:
         StepScopeError: the file cannot be written. Then nothing is left behind.
     """
-    with helping(shown, with_paths=with_paths) as helper:
-        data = page_data(shown, with_paths=with_paths, helper=helper)
+    with helping(recordings, with_paths=with_paths) as helper:
+        data = page_data(recordings, with_paths=with_paths, helper=helper)
     text = page(f"{data['recordings'][0]['name']} – StepScope", data)
     with complete_output(target) as unfinished:
         # HTML cannot hold a name that is not Unicode.

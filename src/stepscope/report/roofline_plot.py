@@ -17,9 +17,9 @@ from stepscope.report.renderers import Plot, Renderer
 if TYPE_CHECKING:
     from stepscope.query.table import Table
 
-_MOST_POINTS = 400
-_MOST_NAMES = 6
-_LEAST_SHARE = 0.0005
+_MAX_POINTS = 400
+_MAX_NAMES = 6
+_MIN_SHARE = 0.0005
 """Rows with less of the device time are left out, because they would stretch the axes."""
 
 ERRORS = {
@@ -85,8 +85,8 @@ def picture_of(table: Table) -> Picture:
             hint=table.note or "record with record_shapes=True, and see the column `note`",
             slug="nothing-to-draw",
         )
-    large = [point for point in points if point.share >= _LEAST_SHARE] or points
-    return Picture(f"Roofline of {', '.join(devices)}", tuple(large[:_MOST_POINTS]), tuple(ceilings))
+    large = [point for point in points if point.share >= _MIN_SHARE] or points
+    return Picture(f"Roofline of {', '.join(devices)}", tuple(large[:_MAX_POINTS]), tuple(ceilings))
 
 
 _BOUNDS = ("compute", "memory")
@@ -119,36 +119,36 @@ def roofline_figure(table: Table) -> Any:
     figure = new_figure(9.0, 5.6)
     axes = figure.add_subplot()
     axes.set(xscale="log", yscale="log", xlabel="operations per byte", ylabel="FLOP/s")
-    dtypes = dict.fromkeys([*(one.dtype for one in picture.ceilings), *(one.dtype for one in picture.points)])
+    dtypes = dict.fromkeys([*(item.dtype for item in picture.ceilings), *(item.dtype for item in picture.points)])
     colours = {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(dtypes)}
     for dtype, colour in colours.items():
         for measured in (False, True):
-            own = [p for p in picture.points if p.dtype == dtype and bool(p.measured) is measured]
+            points = [p for p in picture.points if p.dtype == dtype and bool(p.measured) is measured]
             axes.scatter(
-                [point.intensity for point in own],
-                [point.rate for point in own],
-                s=[12 + 600 * point.share for point in own],
+                [point.intensity for point in points],
+                [point.rate for point in points],
+                s=[12 + 600 * point.share for point in points],
                 facecolors="none" if measured else colour,
                 edgecolors=colour,
                 alpha=1 if measured else 0.6,
                 label=None if measured else plain_text(dtype),
             )
-            for point in own if measured else ():
+            for point in points if measured else ():
                 axes.annotate(point.measured, (point.intensity, point.rate), fontsize=7)
     named = {point.name: point for point in reversed(picture.points) if not point.measured}
-    for name, point in sorted(named.items(), key=lambda one: -one[1].share)[:_MOST_NAMES]:
+    for name, point in sorted(named.items(), key=lambda item: -item[1].share)[:_MAX_NAMES]:
         axes.annotate(
             plain_text(name, 32), (point.intensity, point.rate), (8, -2),
             textcoords="offset points", fontsize=6.5,
         )  # fmt: skip
-    ridges = [one.peak / one.bandwidth for one in picture.ceilings]
+    ridges = [item.peak / item.bandwidth for item in picture.ceilings]
     across = [*(point.intensity for point in picture.points), *ridges]
     low, high = min(across) / 2, max(across) * 4
     for (dtype, peak, bandwidth), ridge in zip(picture.ceilings, ridges, strict=True):
         ends = [low * bandwidth, peak, peak]
         axes.plot([low, ridge, high], ends, color=colours[dtype], linewidth=1.2)
-        told = f"{dtype}: {flops_text(peak, per_second=True)}, {bandwidth_text(bandwidth)}"
-        axes.annotate(plain_text(told), (high, peak), color=colours[dtype], ha="right", va="bottom", fontsize=7)
+        label = f"{dtype}: {flops_text(peak, per_second=True)}, {bandwidth_text(bandwidth)}"
+        axes.annotate(plain_text(label), (high, peak), color=colours[dtype], ha="right", va="bottom", fontsize=7)
     finish_axes(axes, "both", hidden=("top", "right"), title=plain_text(picture.title, 90))
     axes.legend(loc="lower right", fontsize=7)
     return figure

@@ -12,7 +12,7 @@ from stepscope.compare.runs import ITERATION
 from stepscope.query.table import Table
 from stepscope.report.figures import COLOURS, GREY, finish_axes, new_figure, plain_text
 
-MOST_LABELS = 12
+MAX_LABELS = 12
 _BAR = 0.26
 _OTHERS = "all others"
 
@@ -50,29 +50,29 @@ def scaling_chart(
     largest: dict[str, float] = {}
     for row in outermost:
         largest[row["label"]] = max(largest.get(row["label"], 0.0), row["average_ns"])
-    shown = sorted(largest, key=lambda label: -largest[label])[:MOST_LABELS]
-    shown = [label for label in largest if label in shown]  # in the order of execution
+    labels = sorted(largest, key=lambda label: -largest[label])[:MAX_LABELS]
+    labels = [label for label in largest if label in labels]  # in the order of execution
 
-    whole_of = {(row["ranks"], row["run"]): row for row in rows if row["label"] == ITERATION}
-    sizes = {ranks for ranks, _ in whole_of}
+    iteration_of = {(row["ranks"], row["run"]): row for row in rows if row["label"] == ITERATION}
+    sizes = {ranks for ranks, _ in iteration_of}
     width = max(7.5, 4.6 + 1.5 * len(runs))
     figure = new_figure(width + 3.2 * (len(sizes) > 1), 5.2)
     if len(sizes) > 1:
-        axes, beside = figure.subplots(1, 2, width_ratios=(width, 3.2))
-        _efficiency(beside, [whole_of[key] for key in sorted(whole_of)])
+        axes, efficiency_axes = figure.subplots(1, 2, width_ratios=(width, 3.2))
+        _efficiency(efficiency_axes, [iteration_of[key] for key in sorted(iteration_of)])
     else:
         axes = figure.subplots()
     ticks: list[tuple[float, str]] = []
     for place, run in enumerate(runs):
         of_run = [row for row in outermost if (row["ranks"], row["run"]) == run]
-        whole = [row for row in rows if row["label"] == ITERATION and row["run"] == run[1]]
-        for row in whole:
+        iterations = [row for row in rows if row["label"] == ITERATION and row["run"] == run[1]]
+        for row in iterations:
             height = row["average_ns"] / 1e6
             axes.bar(place - _BAR, height, _BAR * 0.92, color="#555555")
             text = time_text(row["average_ns"])
             axes.text(place - _BAR, height, text, ha="center", va="bottom", fontsize=6.5)
-        _stack(axes, place, of_run, "average_ns", shown)
-        _stack(axes, place + _BAR, of_run, "max_ns", shown)
+        _stack(axes, place, of_run, "average_ns", labels)
+        _stack(axes, place + _BAR, of_run, "max_ns", labels)
         for offset, words in ((-_BAR, "complete"), (0.0, "average"), (_BAR, "maximum")):
             ticks.append((place + offset, words))
         processes = f"{run[0]} {plural(run[0], 'process')}"
@@ -87,7 +87,7 @@ def scaling_chart(
             fontsize=8,
             annotation_clip=False,
         )
-    _legend(axes, shown, others=len(largest) > len(shown))
+    _legend(axes, labels, others=len(largest) > len(labels))
     axes.set_xticks([at for at, _ in ticks], [words for _, words in ticks], fontsize=6.5)
     # Room for the names of the runs below the ticks.
     axes.set_xlabel(" \n ", fontsize=9)
@@ -105,17 +105,17 @@ def _efficiency(axes: Any, rows: Sequence[Row]) -> None:
     """Draws the iteration's efficiency by ranks, with its interval and the model's next doubling."""
     mode = rows[0]["mode"]
     axes.axhline(1, color=GREY, linewidth=0.8, linestyle="--")
-    known = [row for row in rows if row["efficiency_ratio"] is not None]
-    for row in known:
+    measured = [row for row in rows if row["efficiency_ratio"] is not None]
+    for row in measured:
         low, high = row["efficiency_low_ratio"], row["efficiency_high_ratio"]
         if low is not None and high is not None:
             axes.plot([row["ranks"]] * 2, [low, high], color="#555555", linewidth=1.2)
     axes.plot(
-        [row["ranks"] for row in known],
-        [row["efficiency_ratio"] for row in known],
+        [row["ranks"] for row in measured],
+        [row["efficiency_ratio"] for row in measured],
         color="#555555", marker="o", markersize=4, linewidth=1, label="measured",
     )  # fmt: skip
-    ticks = [row["ranks"] for row in known]
+    ticks = [row["ranks"] for row in measured]
     first, last = rows[0], rows[-1]
     if last["next_ns"]:
         ideal = first["average_ns"] * (first["ranks"] / last["next_ranks"] if mode == "strong" else 1)
@@ -129,7 +129,7 @@ def _efficiency(axes: Any, rows: Sequence[Row]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(sorted(set(ticks)), [str(ranks) for ranks in sorted(set(ticks))])
     axes.minorticks_off()
-    axes.set_ylim(0, max(1.1, *(1.05 * row["efficiency_ratio"] for row in known)))
+    axes.set_ylim(0, max(1.1, *(1.05 * row["efficiency_ratio"] for row in measured)))
     axes.set_xlabel("ranks", fontsize=8)
     axes.set_ylabel(f"{mode}-scaling efficiency of the iteration", fontsize=8)
     axes.tick_params(labelsize=7)
@@ -137,21 +137,21 @@ def _efficiency(axes: Any, rows: Sequence[Row]) -> None:
     finish_axes(axes, "y", hidden=("top", "right"), title=None)
 
 
-def _stack(axes: Any, x: float, rows: Sequence[Row], column: str, shown: Sequence[str]) -> None:
+def _stack(axes: Any, x: float, rows: Sequence[Row], column: str, labels: Sequence[str]) -> None:
     bottom = 0.0
-    others = sum(row[column] for row in rows if row["label"] not in shown)
-    parts = [(label, row) for label in shown for row in rows if row["label"] == label]
-    heights = [(COLOURS[shown.index(label)], row[column]) for label, row in parts]
+    others = sum(row[column] for row in rows if row["label"] not in labels)
+    parts = [(label, row) for label in labels for row in rows if row["label"] == label]
+    heights = [(COLOURS[labels.index(label)], row[column]) for label, row in parts]
     for colour, value_ns in [*heights, (GREY, others)]:
         axes.bar(x, value_ns / 1e6, _BAR * 0.92, bottom=bottom, color=colour)
         bottom += value_ns / 1e6
 
 
-def _legend(axes: Any, shown: Sequence[str], *, others: bool) -> None:
+def _legend(axes: Any, labels: Sequence[str], *, others: bool) -> None:
     axes.bar(0, 0, color="#555555", label="complete iteration")
     if others:
         axes.bar(0, 0, color=GREY, label=_OTHERS)
     # In the order of the stack: the first to run is at the bottom.
-    for number in range(len(shown) - 1, -1, -1):
-        axes.bar(0, 0, color=COLOURS[number], label=plain_text(shown[number], 44))
+    for number in range(len(labels) - 1, -1, -1):
+        axes.bar(0, 0, color=COLOURS[number], label=plain_text(labels[number], 44))
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize=6.5, frameon=False)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-_MOST = 6
+_MAX_LISTED = 6
 """The most labels that are listed with their loss or their next doubling: those with most of it."""
 
 
@@ -44,64 +44,64 @@ def scaling_sentences(rows: list[Row], below: float) -> list[str]:
     """
     if len({row["ranks"] for row in rows}) < 2:
         return []
-    told = [*_stops(rows, below), _lost(rows), _next_doubling(rows)]
-    return [sentence for sentence in told if sentence]
+    sentences = [*_stops(rows, below), _lost(rows), _next_doubling(rows)]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _stops(rows: list[Row], below: float) -> list[str]:
     """Labels that stop scaling, with the number of ranks at which they do; and those for which it is uncertain."""
     limit = f"{rows[0]['mode']}-scaling efficiency"
-    found = stopped(rows)
+    stops = stopped(rows)
     small = small_labels(rows)
-    others = [row for row in rows if row["label"] not in small and row["label"] not in found and _least(row) < below]
-    lost = [row for row in others if _most(row) < below]
+    others = [row for row in rows if row["label"] not in small and row["label"] not in stops and _low(row) < below]
+    lost = [row for row in others if _high(row) < below]
     undecided = {
         row["label"]: f"{one_line(row['label'])} {_with_ends(row, 'efficiency', ratio_text)}"
         for row in others
         if row not in lost
     }
-    told = []
-    if found:
-        labels = ", ".join(f"{one_line(label)} at {ranks} {plural(ranks, 'rank')}" for label, ranks in found.items())
-        told.append(f"Stop scaling ({limit} below {ratio_text(below)}): {labels}.")
+    sentences = []
+    if stops:
+        labels = ", ".join(f"{one_line(label)} at {ranks} {plural(ranks, 'rank')}" for label, ranks in stops.items())
+        sentences.append(f"Stop scaling ({limit} below {ratio_text(below)}): {labels}.")
     elif not undecided:
-        told.append(f"No label stops scaling ({limit} below {ratio_text(below)}).")
+        sentences.append(f"No label stops scaling ({limit} below {ratio_text(below)}).")
     if lost:
         labels = ", ".join(f"{one_line(row['label'])} at {row['ranks']} ranks" for row in lost)
-        told.append(f"Below {ratio_text(below)}, and on more ranks above it again: {labels}.")
+        sentences.append(f"Below {ratio_text(below)}, and on more ranks above it again: {labels}.")
     if undecided:
         within = f"{limit}, {ratio_text(below)} lies within its interval"
-        told.append(f"Undecided ({within}): {', '.join(undecided.values())}.")
-    return told
+        sentences.append(f"Undecided ({within}): {', '.join(undecided.values())}.")
+    return sentences
 
 
-def _least(row: Row) -> float:
+def _low(row: Row) -> float:
     """The least efficiency that a label may have; without one, nothing known is too low."""
-    known = [row[name] for name in ("efficiency_low_ratio", "efficiency_ratio") if row[name] is not None]
-    return float(known[0]) if known else 1.0
+    ratios = [row[name] for name in ("efficiency_low_ratio", "efficiency_ratio") if row[name] is not None]
+    return float(ratios[0]) if ratios else 1.0
 
 
-def _most(row: Row) -> float:
+def _high(row: Row) -> float:
     """The highest efficiency that a label may have."""
-    known = [row[name] for name in ("efficiency_high_ratio", "efficiency_ratio") if row[name] is not None]
-    return float(known[0]) if known else math.inf
+    ratios = [row[name] for name in ("efficiency_high_ratio", "efficiency_ratio") if row[name] is not None]
+    return float(ratios[0]) if ratios else math.inf
 
 
 def _lost(rows: list[Row]) -> str:
     """What the largest run's iteration takes beyond ideal scaling, and in which parts."""
     largest = max(row["ranks"] for row in rows)
     of_largest = [row for row in rows if row["ranks"] == largest]
-    whole = next((row for row in of_largest if row["label"] == ITERATION), None)
-    if whole is None or not whole["over_ideal_ns"] or whole["over_ideal_ns"] <= 0:
+    iteration = next((row for row in of_largest if row["label"] == ITERATION), None)
+    if iteration is None or not iteration["over_ideal_ns"] or iteration["over_ideal_ns"] <= 0:
         return ""
-    parts = [row for row in of_largest if row is not whole and row["over_ideal_ns"]]
+    parts = [row for row in of_largest if row is not iteration and row["over_ideal_ns"]]
     parts = [row for row in parts if row["inside"] is None]
     parts.sort(key=lambda row: -abs(row["over_ideal_ns"]))
-    told = ", ".join(f"{one_line(row['label'])} {signed_time(row['over_ideal_ns'])}" for row in parts[:_MOST])
-    serial = "" if whole["serial_ratio"] is None else f"; serial part {_with_ends(whole, 'serial', ratio_text)}"
+    listed = ", ".join(f"{one_line(row['label'])} {signed_time(row['over_ideal_ns'])}" for row in parts[:_MAX_LISTED])
+    serial = "" if iteration["serial_ratio"] is None else f"; serial part {_with_ends(iteration, 'serial', ratio_text)}"
     return (
-        f"On {largest} ranks the iteration takes {time_text(whole['over_ideal_ns'])} more than ideal"
-        f"{f' (of that {told})' if told else ''}: efficiency {_with_ends(whole, 'efficiency', ratio_text)}{serial}."
+        f"On {largest} ranks the iteration takes {time_text(iteration['over_ideal_ns'])} more than ideal"
+        f"{f' (of that {listed})' if listed else ''}: efficiency {_with_ends(iteration, 'efficiency', ratio_text)}{serial}."
     )
 
 
@@ -115,22 +115,22 @@ def _with_ends(row: Row, name: str, text: Any) -> str:
 
 def _next_doubling(rows: list[Row]) -> str:
     """The model's prediction for twice the ranks."""
-    found = {row["label"]: row for row in rows if row["next_ns"] is not None}
-    if ITERATION not in found:
+    predicted = {row["label"]: row for row in rows if row["next_ns"] is not None}
+    if ITERATION not in predicted:
         return ""
-    whole = found.pop(ITERATION)
-    shown = [whole, *sorted(found.values(), key=lambda row: -row["next_ns"])[: _MOST - 1]]
+    iteration = predicted.pop(ITERATION)
+    listed = [iteration, *sorted(predicted.values(), key=lambda row: -row["next_ns"])[: _MAX_LISTED - 1]]
     first = min((row for row in rows if row["label"] == ITERATION), key=lambda row: row["ranks"])
     ideal = first["average_ns"]
-    if whole["mode"] == "strong":
-        ideal *= first["ranks"] / whole["next_ranks"]
-    efficiency = ratio_text(ideal / whole["next_ns"]) if whole["next_ns"] else "–"
+    if iteration["mode"] == "strong":
+        ideal *= first["ranks"] / iteration["next_ranks"]
+    efficiency = ratio_text(ideal / iteration["next_ns"]) if iteration["next_ns"] else "–"
     labels = ", ".join(
         f"{one_line(row['label'])} {time_text(row['next_ns'])} "
         f"({time_text(row['next_low_ns'])} to {time_text(row['next_high_ns'])})"
-        for row in shown
+        for row in listed
     )
-    return f"On {whole['next_ranks']} ranks, by {whole['model']}: efficiency {efficiency}; {labels}."
+    return f"On {iteration['next_ranks']} ranks, by {iteration['model']}: efficiency {efficiency}; {labels}."
 
 
 def stopped(rows: list[Row]) -> dict[str, int]:

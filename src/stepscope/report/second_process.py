@@ -12,29 +12,30 @@ from typing import Any
 
 from stepscope.api.trace import Trace
 from stepscope.base.cpu_quota import processors
-from stepscope.report.page_data import Helper, Report, Shown
+from stepscope.report.page_data import Helper, OpenRecording, Report
 from stepscope.store.open import Store
 from stepscope.store.own_process import conversation, own_process, started
 
-_MOST_BYTES = 64 << 20
+_MAX_BYTES = 64 << 20
 """Stores with more bytes of events are asked by one process: two would need twice the memory."""
 
 
 @contextmanager
-def helping(shown: Sequence[Shown], *, with_paths: bool) -> Iterator[Helper | None]:
+def helping(recordings: Sequence[OpenRecording], *, with_paths: bool) -> Iterator[Helper | None]:
     """Starts a process that helps with a report; None with one processor, or if it could not open the recordings."""
-    stores = [one.trace.store for one in shown]
+    stores = [recording.trace.store for recording in recordings]
     tables = ("host_event", "device_event")
     stored = sum(store.stored_bytes(table) for store in stores for table in tables)
     threads = int(processors()) // 2
-    if not threads or stored > _MOST_BYTES or any(store.directory is None for store in stores):
+    if not threads or stored > _MAX_BYTES or any(store.directory is None for store in stores):
         yield None
         return
-    asked = {
+    request = {
         "with_paths": with_paths,
         "threads": threads,
         "recordings": [
-            {"name": one.name, "store": str(one.trace.store.directory), **one.trace.asked_of} for one in shown
+            {"name": recording.name, "store": str(recording.trace.store.directory), **recording.trace.asked_of}
+            for recording in recordings
         ],
     }
     try:
@@ -45,7 +46,7 @@ def helping(shown: Sequence[Shown], *, with_paths: bool) -> Iterator[Helper | No
     for store in stores:
         store.threads = threads
     try:
-        yield _Process(process, asked)
+        yield _Process(process, request)
     finally:
         process.kill()
         process.communicate()
@@ -56,48 +57,50 @@ class _Process:
 
     def __init__(self, process: subprocess.Popen[str], asked: dict[str, Any]) -> None:
         self._process = process
-        self._told: dict[str, Any] | None = None
-        self._tell(asked)
+        self._hello: dict[str, Any] | None = None
+        self._send(asked)
 
     def make(self, place: int, *, of: int) -> Any:
         """Returns what it makes of one place; None if it has ended, cannot, or has other questions than this
         process."""
-        if self._told is None:
-            self._told = self._heard()
-        if self._told.get("asked") != of:
+        if self._hello is None:
+            self._hello = self._receive()
+        if self._hello.get("asked") != of:
             return None
-        self._tell(place)
-        return self._heard().get("made")
+        self._send(place)
+        return self._receive().get("made")
 
-    def _tell(self, what: Any) -> None:
+    def _send(self, what: Any) -> None:
         assert self._process.stdin is not None  # noqa: S101 - PIPE was asked for
         with suppress(OSError):
             self._process.stdin.write(json.dumps(what) + "\n")
             self._process.stdin.flush()
 
-    def _heard(self) -> dict[str, Any]:
+    def _receive(self) -> dict[str, Any]:
         assert self._process.stdout is not None  # noqa: S101 - PIPE was asked for
         with suppress(OSError, ValueError):
-            heard = json.loads(self._process.stdout.readline())
-            return heard if isinstance(heard, dict) else {}
+            message = json.loads(self._process.stdout.readline())
+            return message if isinstance(message, dict) else {}
         return {}
 
 
 def main() -> int:
     """Reads places from stdin, one per line, and writes a JSON object per line to stdout."""
     own_process()
-    lines, tell = conversation()
-    asked = json.loads(lines.readline())
-    shown = []
-    for one in asked["recordings"]:
-        store = Store.open(one["store"])
-        store.threads = asked["threads"]
-        shown.append(Shown(one["name"], Trace(store, ranks=one["ranks"], steps=one["steps"])))
-    with Report(shown, with_paths=asked["with_paths"]) as report:
-        tell(asked=len(report.asked))
+    lines, send = conversation()
+    request = json.loads(lines.readline())
+    recordings = []
+    for recording in request["recordings"]:
+        store = Store.open(recording["store"])
+        store.threads = request["threads"]
+        recordings.append(
+            OpenRecording(recording["name"], Trace(store, ranks=recording["ranks"], steps=recording["steps"]))
+        )
+    with Report(recordings, with_paths=request["with_paths"]) as report:
+        send(asked=len(report.questions))
         for line in lines:
-            made = None
+            result = None
             with suppress(Exception):  # the process that asked then asks itself, and finds the same error
-                made = report.make(int(line))
-            tell(made=made)
+                result = report.make(int(line))
+            send(made=result)
     return 0

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-MOST_LINES = 40
-_MOST_CHECKS = 3
-_LEAST_OF_LIST = 3
+MAX_LINES = 40
+_MAX_CHECKS = 3
+_MIN_LIST_LINES = 3
 """Lines of a list that the checks must leave room for."""
-_MOST_FINDINGS = 2
-_MOST_DEVICES = 2
+_MAX_FINDINGS = 2
+_MAX_DEVICES = 2
 _LABEL = 11
 _BAR = 30
 
@@ -63,13 +63,13 @@ def summary_lines(table: Table, layout: Layout) -> list[Line]:
         *_worth_changing(sections, width),
     ]
     lists = [(title, sections[name]) for name, title in _LISTS.items() if sections.get(name)]
-    room = MOST_LINES - len(above) - _LEAST_OF_LIST * len(lists)
+    room = MAX_LINES - len(above) - _MIN_LIST_LINES * len(lists)
     below = _checks(sections.get("checks", []), width, room, asked_of("checks", command, source))
-    room = MOST_LINES - len(above) - len(below)
+    room = MAX_LINES - len(above) - len(below)
     lines = above + _top_lists(lists, room, width) + below
     return [
         line if line.style == "command" else replace(line, text=shortened(line.text, width))
-        for line in lines[:MOST_LINES]
+        for line in lines[:MAX_LINES]
     ]
 
 
@@ -80,7 +80,7 @@ def _verdict(rows: list[Row], *, unreliable: bool, width: int, command: str, sou
     mark = f"{MARK} " if unreliable or verdict["item"] == "data-quality" else ""
     style: Any = "warning" if mark else "title"
     lines = [Line(text, style) for text in wrapped(f"{mark}{verdict['text']}.", width, "  ")]
-    for other in others[:_MOST_FINDINGS]:
+    for other in others[:_MAX_FINDINGS]:
         # "Input-bound: for 6 % of ..." would claim too much for a loss that is not the largest.
         _, _, evidence = other["text"].partition(": ")
         lines += [Line(text) for text in wrapped(f"Also {evidence}.", width, "  ")]
@@ -88,12 +88,12 @@ def _verdict(rows: list[Row], *, unreliable: bool, width: int, command: str, sou
 
 
 def _recorded(sections: dict[str, list[Row]], width: int) -> list[Line]:
-    found = {row["item"]: row for row in sections.get("recorded", [])}
+    items = {row["item"]: row for row in sections.get("recorded", [])}
     rows = (
-        ("Recorded", _what(found, sections)),
-        ("Files", _files(found)),
-        ("Clocks", found["clocks"]["text"] if "clocks" in found else ""),
-        ("Steps", _steps(found)),
+        ("Recorded", _what(items, sections)),
+        ("Files", _files(items)),
+        ("Clocks", items["clocks"]["text"] if "clocks" in items else ""),
+        ("Steps", _steps(items)),
         ("Step time", _step_time(sections)),
         ("", _of_step_time(sections, "not traced")),
         ("", _of_step_time(sections, "throughput")),
@@ -113,15 +113,15 @@ def _of_step_time(sections: dict[str, list[Row]], item: str) -> str:
     return next((str(row["text"]) for row in rows), "")
 
 
-def _what(found: dict[str, Row], sections: dict[str, list[Row]]) -> str:
+def _what(items: dict[str, Row], sections: dict[str, list[Row]]) -> str:
     devices = [
         (row, str(row["text"]).partition("device, ")[2])
         for row in sections.get("recorded", [])
         if str(row["text"]).partition(", ")[0] == "device"
     ]
-    parts = [found["tool"]["text"] or "", _ranks(found)]
+    parts = [items["tool"]["text"] or "", _ranks(items)]
     parts += [
-        f"{row['count']} × {row['item']}" + (f" ({more})" if more else "") for row, more in devices[:_MOST_DEVICES]
+        f"{row['count']} × {row['item']}" + (f" ({more})" if more else "") for row, more in devices[:_MAX_DEVICES]
     ]
     if not devices and "breakdown" in sections:  # a job that times itself may have one
         lost = any(
@@ -132,29 +132,29 @@ def _what(found: dict[str, Row], sections: dict[str, list[Row]]) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _ranks(found: dict[str, Row]) -> str:
-    ranks = found["ranks"]
+def _ranks(items: dict[str, Row]) -> str:
+    ranks = items["ranks"]
     words = f"{plural(ranks['count'], 'rank')} {ranks['text']}"
-    recordings = found.get("recordings")
+    recordings = items.get("recordings")
     return words + (f", {recordings['count']} recordings" if recordings else "")
 
 
-def _files(found: dict[str, Row]) -> str:
-    files = found["files"]
+def _files(items: dict[str, Row]) -> str:
+    files = items["files"]
     number = f"{count_text(files['count'])} {plural(files['count'], 'file')}"
-    events = found["events"]
+    events = items["events"]
     chosen = f", {events['text']}" if events["text"] else ""
     return f"{number}, {count_text(events['count'])} events{chosen}; {files['text']}"
 
 
-def _steps(found: dict[str, Row]) -> str:
-    steps = found["steps"]
-    ranks = found["ranks"]["count"]
+def _steps(items: dict[str, Row]) -> str:
+    steps = items["steps"]
+    ranks = items["ranks"]["count"]
     over = f" over {count_text(ranks)} ranks" if ranks > 1 else ""
     words = f"{count_text(steps['count'])}{over} ({steps['text']})"
-    if found["duration"]["time_ns"] is not None:
-        words += f"; {time_text(found['duration']['time_ns'])} recorded"
-    return f"{words}. {found['left out']['text']}" if "left out" in found else words
+    if items["duration"]["time_ns"] is not None:
+        words += f"; {time_text(items['duration']['time_ns'])} recorded"
+    return f"{words}. {items['left out']['text']}" if "left out" in items else words
 
 
 def _step_time(sections: dict[str, list[Row]]) -> str:
@@ -290,18 +290,18 @@ def _top_line(name: str, time: str, share: str, count: str, width: int) -> str:
 
 def _checks(rows: list[Row], width: int, room: int, command: str) -> list[Line]:
     """The first checks in full, as many as fit, but at least one."""
-    told: list[Line] = []
-    for shown, row in enumerate(rows):
+    check_lines: list[Line] = []
+    for count, row in enumerate(rows):
         severity, _, explanation = row["text"].partition(": ")
         severe = severity in ("error", "warning")
         where = "" if row["rank"] is None else f" (rank {row['rank']})"
         text = f"{MARK if severe else '·'} {row['item']}{where}: {one_line(explanation)}"
         lines = [Line(part, "warning" if severe else "note") for part in wrapped(text, width, "  ")]
-        rest = int(shown + 1 < len(rows))
-        if shown == _MOST_CHECKS or (shown and len(told) + len(lines) + rest > room):
-            return [*told, Line(f"{len(rows) - shown} more: {command}", "note")]
-        told += lines
-    return told
+        further = int(count + 1 < len(rows))
+        if count == _MAX_CHECKS or (count and len(check_lines) + len(lines) + further > room):
+            return [*check_lines, Line(f"{len(rows) - count} more: {command}", "note")]
+        check_lines += lines
+    return check_lines
 
 
 RENDERER = Renderer(lines=summary_lines, is_grid_if_cut=True, is_per_job=True, completes_commands=True)

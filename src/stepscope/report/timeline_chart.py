@@ -16,8 +16,8 @@ from stepscope.report.figures import COLOURS, finish_axes, new_figure, plain_tex
 if TYPE_CHECKING:
     from stepscope.api.trace import Trace
 
-MOST_LABELS = 60
-MOST_RANKS = 8
+MAX_LABELS = 60
+MAX_RANKS = 8
 
 Row = dict[str, Any]
 Lane = tuple[int, int]
@@ -67,7 +67,7 @@ def timeline_chart(result: Source, *, title: str | None = None) -> Any:
             {**row, "time_ns": row["mean_ns"] if row["median_ns"] is None else row["median_ns"]}
             for row in trace.ask("inline").rows()
         ]
-        told = title or _what_was_run(trace, rows)
+        heading = title or _what_was_run(trace, rows)
     events = [row for row in rows if row["kind"] == "event" and row["start_offset_ns"] is not None]
     if not events:
         raise SourceError(
@@ -75,15 +75,15 @@ def timeline_chart(result: Source, *, title: str | None = None) -> Any:
             hint="record with stepscope record --inline -- train.py",
             slug="no-inline-profile",
         )
-    whole = {row["rank"]: row["time_ns"] for row in rows if row["kind"] == "iteration"}
-    return _draw(events, whole, told)
+    iterations = {row["rank"]: row["time_ns"] for row in rows if row["kind"] == "iteration"}
+    return _draw(events, iterations, heading)
 
 
 def _what_was_run(trace: Trace, rows: list[Row]) -> str:
-    told = trace.sql(
+    sources = trace.sql(
         "SELECT DISTINCT metadata->>'$.script' AS script, rank.host FROM source JOIN rank USING (rank)"
     ).rows()
-    scripts, hosts = (sorted({row[name] for row in told if row[name]}) for name in ("script", "host"))
+    scripts, hosts = (sorted({row[name] for row in sources if row[name]}) for name in ("script", "host"))
     ranks = len({row["rank"] for row in rows})
     measured = [row["n"] for row in rows if row["kind"] == "event" and row["n"]]
     where = f" on {', '.join(hosts[:3])}{' and others' if len(hosts) > 3 else ''}" if hosts else ""
@@ -101,12 +101,12 @@ def _range(numbers: Sequence[int]) -> str:
     return count_text(low) if low == high else f"{count_text(low)} to {count_text(high)}"
 
 
-def placed(events: Iterable[Row], whole_ns: float | None) -> list[_Bar]:
+def placed(events: Iterable[Row], iteration_ns: float | None) -> list[_Bar]:
     """Places the events of one rank, each within its enclosing event and in the order of their stream.
 
     Args:
         events: rows of `inline` for one rank, with `time_ns`.
-        whole_ns: the time of an iteration; None if that was not measured.
+        iteration_ns: the time of an iteration; None if that was not measured.
     """
     lanes: dict[Any, list[Row]] = {}
     for row in events:
@@ -117,7 +117,7 @@ def placed(events: Iterable[Row], whole_ns: float | None) -> list[_Bar]:
             bars += [_bar(row, row["start_offset_ns"], row["time_ns"]) for row in rows]
         else:
             rows.sort(key=lambda row: (row["start_index"], -row["end_index"]))
-            bars += _nested(rows, 0.0, 0.0, float("inf") if whole_ns is None else whole_ns)
+            bars += _nested(rows, 0.0, 0.0, float("inf") if iteration_ns is None else iteration_ns)
     return bars
 
 
@@ -141,9 +141,9 @@ def _nested(rows: Sequence[Row], offset: float, start: float, room: float) -> li
     squeeze = min(1.0, room / longest) if longest else 1.0
     widths = [width * squeeze for width in widths]
     places = [max(float(group[0]["start_offset_ns"]) - offset, 0.0) for group in outer]
-    for number, own in enumerate(outer):
+    for number, group_rows in enumerate(outer):
         for before in range(number):
-            end = places[before] + widths[before] * _follows(own, outer[before])
+            end = places[before] + widths[before] * _follows(group_rows, outer[before])
             places[number] = max(places[number], end)
     for number in range(len(outer) - 1, -1, -1):
         limit = room - widths[number]
@@ -165,8 +165,8 @@ def _follows(group: Sequence[Row], before: Sequence[Row]) -> bool:
 
 def _longest_chain(outer: Sequence[Sequence[Row]], widths: Sequence[float]) -> float:
     chains: list[float] = []
-    for number, own in enumerate(outer):
-        ended = [chains[before] for before in range(number) if _follows(own, outer[before])]
+    for number, group in enumerate(outer):
+        ended = [chains[before] for before in range(number) if _follows(group, outer[before])]
         chains.append(widths[number] + max(ended, default=0.0))
     return max(chains, default=0.0)
 
@@ -177,35 +177,37 @@ def _bar(row: Row, start: float, width: float) -> _Bar:
     return _Bar(row, start, width, start + low, start + high)
 
 
-def _draw(events: list[Row], whole: Mapping[int, float], title: str) -> Any:
+def _draw(events: list[Row], iterations: Mapping[int, float], title: str) -> Any:
     ranks = sorted({row["rank"] for row in events})
-    bars = [bar for rank in ranks for bar in placed([row for row in events if row["rank"] == rank], whole.get(rank))]
+    bars = [
+        bar for rank in ranks for bar in placed([row for row in events if row["rank"] == rank], iterations.get(rank))
+    ]
     lines = _lines(bars)
-    left_out = max(0, len(lines) - MOST_LABELS)
+    left_out = max(0, len(lines) - MAX_LABELS)
     if left_out:
-        longest = sorted(lines, key=lambda key: -_time(lines[key]))[:MOST_LABELS]
-        lines = {key: own for key, own in lines.items() if key in set(longest)}
-    if len(ranks) > MOST_RANKS:
-        lines = {key: [_over_ranks(own)] for key, own in lines.items()}
+        longest = sorted(lines, key=lambda key: -_time(lines[key]))[:MAX_LABELS]
+        lines = {key: line_bars for key, line_bars in lines.items() if key in set(longest)}
+    if len(ranks) > MAX_RANKS:
+        lines = {key: [_over_ranks(line_bars)] for key, line_bars in lines.items()}
     places = _places(lines)
     figure = new_figure(11, 1.5 + (max(places.values()) + 1) * 0.19)
     axes = figure.subplots()
-    iteration = median(whole.values()) if whole else None
-    everything = [bar for own in lines.values() for bar in own]
+    iteration = median(iterations.values()) if iterations else None
+    everything = [bar for line_bars in lines.values() for bar in line_bars]
     right = max([*(bar.start + bar.width for bar in everything), iteration or 0]) / 1e6
     colours = _colours(lines, ranks)
-    height = 0.74 / min(len(ranks), MOST_RANKS) if 1 < len(ranks) <= MOST_RANKS else 0.62
-    for key, own in lines.items():
-        for bar in own:
+    height = 0.74 / min(len(ranks), MAX_RANKS) if 1 < len(ranks) <= MAX_RANKS else 0.62
+    for key, line_bars in lines.items():
+        for bar in line_bars:
             middle = float(places[key])
-            if 1 < len(ranks) <= MOST_RANKS:
+            if 1 < len(ranks) <= MAX_RANKS:
                 middle += height * (ranks.index(bar.row["rank"]) + 0.5) - 0.37
             _draw_bar(axes, bar, middle, height, colours(key, bar), right)
-        ends = (max(bar.start + bar.width, bar.high) for bar in own)
+        ends = (max(bar.start + bar.width, bar.high) for bar in line_bars)
         end = min(max(ends) / 1e6, right * 1.02)
-        words = _figures([bar.row for bar in own])
+        words = _figures([bar.row for bar in line_bars])
         axes.text(end + right * 0.006, places[key], words, va="center", fontsize=6.5, color=_INK)
-    if 1 < len(ranks) <= MOST_RANKS:
+    if 1 < len(ranks) <= MAX_RANKS:
         for number, rank in enumerate(ranks):
             axes.barh(0, 0, color=COLOURS[number % len(COLOURS)], label=f"rank {rank}")
         axes.legend(loc="upper right", fontsize=7, frameon=True, framealpha=0.9, borderaxespad=1.2)
@@ -255,7 +257,7 @@ def _draw_bar(axes: Any, bar: _Bar, y: float, height: float, colour: str, right:
 
 def _colours(lines: Mapping[Key, object], ranks: Sequence[int]) -> Any:
     """A bar's colour: by rank if there are several, else by the label's first part, the part of the model."""
-    if 1 < len(ranks) <= MOST_RANKS:
+    if 1 < len(ranks) <= MAX_RANKS:
         return lambda _, bar: COLOURS[ranks.index(bar.row["rank"]) % len(COLOURS)]
     parts = list(dict.fromkeys(key[2].split(".")[0] for key in lines))
     return lambda key, _: COLOURS[parts.index(key[2].split(".")[0]) % len(COLOURS)]
@@ -287,7 +289,7 @@ def _places(lines: Mapping[Key, object]) -> dict[Key, int]:
     several = len({key[:2] for key in lines}) > 1
     line = -1
     for key in lines:
-        line += 1 + (several and key[:2] not in {known[:2] for known in places})
+        line += 1 + (several and key[:2] not in {placed_key[:2] for placed_key in places})
         places[key] = line
     return places
 
@@ -318,12 +320,12 @@ def _time(bars: Sequence[_Bar]) -> float:
 
 def _figures(rows: Sequence[Row]) -> str:
     """The text beside an event: its time, the number of measurements, and their scatter if there is any."""
-    told = time_text(median(row["time_ns"] for row in rows))
-    known = [row["n"] for row in rows if row["n"]]
-    if known:
-        told += f"  n {_range(known)}"
+    text = time_text(median(row["time_ns"] for row in rows))
+    counts = [row["n"] for row in rows if row["n"]]
+    if counts:
+        text += f"  n {_range(counts)}"
     unstable = [row["relative_std_ratio"] for row in rows if row["stable"] is False]
-    return told + (f"  ± {ratio_text(max(unstable))}" if unstable else "")
+    return text + (f"  ± {ratio_text(max(unstable))}" if unstable else "")
 
 
 def _name(key: Key, lines: Mapping[Key, object]) -> str:

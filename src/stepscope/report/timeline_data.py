@@ -21,7 +21,7 @@ from stepscope.timeline.tracks import Track, typical_steps
 if TYPE_CHECKING:
     from stepscope.query.scope import Scope
 
-MOST_EVENTS = 80_000
+MAX_EVENTS = 80_000
 """Events in a report's timeline: some 3 MB with their details."""
 
 Scrub = Callable[[Any], Any]
@@ -29,7 +29,7 @@ _STEP_COLUMNS = ("step", "start_ns", "end_ns", "device_events", "complete", "rul
 
 
 @dataclass(frozen=True)
-class Held:
+class Part:
     """What a report holds: a time interval (ns) of some ranks, and which part of the recording that is, in words."""
 
     start: int
@@ -38,12 +38,14 @@ class Held:
     words: str
 
 
-def timeline_data(timeline: Timeline, scrub: Scrub, most: int = MOST_EVENTS) -> tuple[dict[str, Any], dict[str, Any]]:
+def timeline_data(
+    timeline: Timeline, scrub: Scrub, max_events: int = MAX_EVENTS
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Makes a report's data for a recording's timeline.
 
     Args:
         scrub: removes from texts what tells where the job ran.
-        most: the maximum number of events.
+        max_events: the maximum number of events.
 
     Returns:
         The layout, with `held` and `left_out`; and the events, which the page unpacks when the timeline is shown:
@@ -53,21 +55,21 @@ def timeline_data(timeline: Timeline, scrub: Scrub, most: int = MOST_EVENTS) -> 
     layout = timeline.layout()
     if layout["missing"]:
         return scrub(layout), {}
-    held = _chosen(timeline, layout, most)
-    layout["ranks"] = [one for one in layout["ranks"] if one["rank"] in held.ranks]
-    layout |= {"held": [held.start, held.end], "left_out": held.words}
+    part = _chosen(timeline, layout, max_events)
+    layout["ranks"] = [entry for entry in layout["ranks"] if entry["rank"] in part.ranks]
+    layout |= {"held": [part.start, part.end], "left_out": part.words}
     names: dict[str, int] = {}
     tracks = {
-        track.id: _track(timeline, track, held, names) for track in timeline.tracks.values() if track.rank in held.ranks
+        track.id: _track(timeline, track, part, names) for track in timeline.tracks.values() if track.rank in part.ranks
     }
     with timeline.scope() as scope:
-        told = {table: _rows(scope, table, held) for table in ("host_event", "device_event", "step")}
+        details = {table: _rows(scope, table, part) for table in ("host_event", "device_event", "step")}
         tables = {
             str(rank): {
                 table: _columns(rows.filter(pc.equal(rows[f"{table}.rank"], rank)), scrub)
-                for table, rows in told.items()
+                for table, rows in details.items()
             }
-            for rank in held.ranks
+            for rank in part.ranks
         }
     return scrub(layout), {
         "names": [scrub(name) for name in names],
@@ -77,15 +79,15 @@ def timeline_data(timeline: Timeline, scrub: Scrub, most: int = MOST_EVENTS) -> 
     }
 
 
-def _chosen(timeline: Timeline, layout: Mapping[str, Any], limit: int) -> Held:
+def _chosen(timeline: Timeline, layout: Mapping[str, Any], limit: int) -> Part:
     """Two typical steps, or one, of as many ranks as fit; else as long an interval as fits."""
-    ranks = [one["rank"] for one in layout["ranks"]]
-    total = sum(one.events for one in timeline.tracks.values() if one.kind in _OF_EVENTS)
+    ranks = [item["rank"] for item in layout["ranks"]]
+    total = sum(item.events for item in timeline.tracks.values() if item.kind in _OF_EVENTS)
     everything = (layout["start_ns"], layout["end_ns"])
     windows = [everything]
     if total > limit:
         with timeline.scope() as scope:
-            windows = [one for most in (2, 1) if (one := typical_steps(scope, most))] or windows
+            windows = [item for steps in (2, 1) if (item := typical_steps(scope, steps))] or windows
     for start, end in windows:
         count = timeline.count(ranks[0], start, end)
         if count <= limit:
@@ -93,22 +95,22 @@ def _chosen(timeline: Timeline, layout: Mapping[str, Any], limit: int) -> Held:
     else:
         end = _until(timeline, start, end, ranks[0], limit)
         count = timeline.count(ranks[0], start, end)
-    held = ranks[:1]
+    chosen_ranks = ranks[:1]
     for rank in ranks[1:]:
         more = timeline.count(rank, start, end)
         if count + more > limit:
             break
-        held.append(rank)
+        chosen_ranks.append(rank)
         count += more
-    if (start, end) == everything and held == ranks:
-        return Held(start, end, tuple(held), "")
-    of = f"ranks {held[0]} to {held[-1]}" if len(held) > 1 else f"rank {held[0]}"
-    some = "" if held == ranks else f" of {of}"
+    if (start, end) == everything and chosen_ranks == ranks:
+        return Part(start, end, tuple(chosen_ranks), "")
+    of = f"ranks {chosen_ranks[0]} to {chosen_ranks[-1]}" if len(chosen_ranks) > 1 else f"rank {chosen_ranks[0]}"
+    some = "" if chosen_ranks == ranks else f" of {of}"
     words = (
         f"This report has {time_text(end - start)}{some} with {count_text(count)} of "
         f"{count_text(total)} events. `stepscope view` shows all of them."
     )
-    return Held(start, end, tuple(held), words)
+    return Part(start, end, tuple(chosen_ranks), words)
 
 
 _OF_EVENTS = ("thread", "stream", "marks")
@@ -122,16 +124,16 @@ def _until(timeline: Timeline, start: int, end: int, rank: int, limit: int) -> i
     return end
 
 
-def _track(timeline: Timeline, track: Track, held: Held, names: dict[str, int]) -> dict[str, Any]:
-    drawn = timeline.lanes(track, held.start, held.end)
+def _track(timeline: Timeline, track: Track, part: Part, names: dict[str, int]) -> dict[str, Any]:
+    drawn = timeline.lanes(track, part.start, part.end)
     if isinstance(drawn, Curve):
-        first, last = np.searchsorted(drawn.time, [held.start, held.end], "right").tolist()
+        first, last = np.searchsorted(drawn.time, [part.start, part.end], "right").tolist()
         first = max(0, first - 1)
         time, value = drawn.time[first:last], drawn.value[first:last]
         return {"start": _differences(time), "value": value.tolist()}
     lanes = []
     for lane in drawn.lanes:
-        events = lane.events.at(lane.touching(held.start, held.end))
+        events = lane.events.at(lane.touching(part.start, part.end))
         lanes.append(_lane(events, drawn.names, names))
     return {"lanes": lanes}
 
@@ -139,7 +141,7 @@ def _track(timeline: Timeline, track: Track, held: Held, names: dict[str, int]) 
 def _lane(events: Columns, words: pa.StringArray, names: dict[str, int]) -> dict[str, list[int]]:
     distinct, which = np.unique(events.name, return_inverse=True)
     texts = words.take(pa.array(distinct)).to_pylist()
-    numbers = [names.setdefault(shortened(one or ""), len(names)) for one in texts]
+    numbers = [names.setdefault(shortened(text or ""), len(names)) for text in texts]
     return {
         "start": _differences(events.start),
         "length": (events.end - events.start).tolist(),
@@ -161,18 +163,18 @@ _STEPS = f"""
 """
 
 
-def _rows(scope: Scope, table: str, held: Held) -> pa.Table:
+def _rows(scope: Scope, table: str, part: Part) -> pa.Table:
     """The details of a table's events on the held ranks, from `TABLE.rank`."""
     query = _STEPS
     if table != "step":
         query = f"{details_query(table)} WHERE e.start_ns < $2 AND (e.start_ns + e.dur_ns > $1 OR e.start_ns >= $1)"
-    ranks = ", ".join(map(str, held.ranks))
-    return scope.rows(f"{query} AND e.rank IN ({ranks})", [held.start, held.end])
+    ranks = ", ".join(map(str, part.ranks))
+    return scope.rows(f"{query} AND e.rank IN ({ranks})", [part.start, part.end])
 
 
 def _columns(rows: pa.Table, scrub: Scrub) -> dict[str, Any]:
     """Rows by column: numbers, or distinct texts and their indices."""
-    told: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for name in rows.column_names:
         column = rows.column(name)
         if column.null_count == len(column) or name.endswith(".rank"):
@@ -180,10 +182,10 @@ def _columns(rows: pa.Table, scrub: Scrub) -> dict[str, Any]:
         if pa.types.is_string(column.type):
             coded = column.combine_chunks().dictionary_encode()
             coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
-            told[name] = {
-                "texts": [scrub(one) for one in coded.dictionary.to_pylist()],
+            columns[name] = {
+                "texts": [scrub(text) for text in coded.dictionary.to_pylist()],
                 "codes": coded.indices.to_pylist(),
             }
         else:
-            told[name] = column.to_pylist()
-    return told
+            columns[name] = column.to_pylist()
+    return columns

@@ -41,7 +41,7 @@ ERRORS = {
 }
 
 _READ_ONLY = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
-_MOST_COMPLAINT = 300
+_MAX_MESSAGE = 300
 
 
 def serve_agent(recordings: Future[Recordings], *, limit_s: float) -> None:
@@ -71,7 +71,7 @@ def make_server(recordings: Future[Recordings], tasks: Tasks, limit_s: float) ->
     async def list_tools(_: Any, __: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(
             tools=[
-                ToolOfSdk(name=tool.name, description=tool.says, input_schema=tool.takes, annotations=_READ_ONLY)
+                ToolOfSdk(name=tool.name, description=tool.description, input_schema=tool.takes, annotations=_READ_ONLY)
                 for tool in declared.values()
             ]
         )
@@ -114,7 +114,7 @@ def _check(tool: str, arguments: dict[str, Any], takes: dict[str, Any]) -> None:
         if error.validator == "enum":
             check_name(str(error.instance), error.validator_value, place)
         raise UsageError(
-            f"{place and f'{place}: '}{error.message[:_MOST_COMPLAINT]}",
+            f"{place and f'{place}: '}{error.message[:_MAX_MESSAGE]}",
             hint=str(error.schema.get("description", "")) if place else "",
             slug="bad-parameter",
         ) from None

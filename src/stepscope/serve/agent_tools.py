@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 Arguments = Mapping[str, Any]
 Does = Callable[["Recordings", Arguments], dict[str, Any]]
 
-MOST_ROWS = 200
-MOST_SQL_ROWS = 20_000
+MAX_ROWS = 200
+MAX_SQL_ROWS = 20_000
 """Rows computed for one SQL statement; `more` pages through them."""
-_MOST_QUERY_OF_MANY = 600
-_MOST_QUERY = 12_000
+_MAX_LISTED_QUERY = 600
+_MAX_QUERY = 12_000
 """Characters of SQL that a finding shows in a list or alone. Longer SQL names each of many kernels; `stepscope findings
 --json` has it."""
 _SAMPLED_ROWS = 10_000
@@ -72,7 +72,7 @@ class Tool:
     """A tool: its name, purpose, arguments and function."""
 
     name: str
-    says: str
+    description: str
     takes: dict[str, Any]
     does: Does
 
@@ -93,7 +93,7 @@ def _list_recordings(recordings: Recordings, _: Arguments) -> dict[str, Any]:
     counts = " UNION ALL BY NAME ".join(f"SELECT '{name}' AS name, count(*) AS n FROM {name}" for name in TABLES)
 
     def rows(number: str, text: str) -> list[dict[str, Any]]:
-        return recordings.sql(number, text, most=MOST_SQL_ROWS).rows()
+        return recordings.sql(number, text, max_rows=MAX_SQL_ROWS).rows()
 
     def described(number: str, name: str) -> dict[str, Any]:
         (step,) = rows(number, "SELECT count(DISTINCT step) AS n, min(step) AS a, max(step) AS b FROM step")
@@ -111,22 +111,23 @@ def _list_recordings(recordings: Recordings, _: Arguments) -> dict[str, Any]:
             "failing_checks": {row["severity"]: row["n"] for row in rows(number, failing)},
         }
 
-    described_all = [described(one["id"], one["name"]) for one in recordings.listed()]
+    described_all = [described(recording["id"], recording["name"]) for recording in recordings.listed()]
     return {"notice": NOTICE, "rows": fitting(described_all)[0]}
 
 
 def _list_questions(_: Recordings, arguments: Arguments) -> dict[str, Any]:
     if named := arguments.get("names"):
-        told = []
+        explained_questions = []
         for name in named:
-            one = find(name)
-            filters = {by or "": list(taken) for by, taken in filters_of(one).items()}
-            explained = " ".join(one.explanation.split())
-            told.append(declaration(one) | {"filters": filters, "explanation": explained})
-        return {"questions": fitting(told)[0]}
+            question = find(name)
+            filters = {by or "": list(taken) for by, taken in filters_of(question).items()}
+            explained = " ".join(question.explanation.split())
+            explained_questions.append(declaration(question) | {"filters": filters, "explanation": explained})
+        return {"questions": fitting(explained_questions)[0]}
     listed = [
-        {"name": one.name, "asks": one.asks} | ({"recordings": one.recordings} if one.recordings != "one" else {})
-        for one in all_questions()
+        {"name": question.name, "asks": question.asks}
+        | ({"recordings": question.recordings} if question.recordings != "one" else {})
+        for question in all_questions()
     ]
     return {"questions": listed, "more": _a_call("questions", names=["NAME"])}
 
@@ -142,15 +143,15 @@ def _compare(recordings: Recordings, arguments: Arguments) -> dict[str, Any]:
 
 def _answered(recordings: Recordings, tool: str, arguments: Arguments, ids: Sequence[str]) -> dict[str, Any]:
     name = arguments["question"]
-    asked = {**arguments.get("parameters", {})}
-    asked |= {key: value for key, value in arguments.items() if key in _NARROWS}
-    texts = [(key, _as_text(value)) for key, value in asked.items() if value is not None]
+    parameters = {**arguments.get("parameters", {})}
+    parameters |= {key: value for key, value in arguments.items() if key in _NARROWS}
+    texts = [(key, _as_text(value)) for key, value in parameters.items() if value is not None]
     table = recordings.ask(name, ids, texts)
-    told = reply(table, tool, arguments)
-    if "more" in told:
-        narrows = {one for taken in filters_of(find(name)).values() for one in taken}
-        told["narrowed_by"] = sorted({"columns", "rank", "sort", "step"} | narrows)
-    return told
+    content = reply(table, tool, arguments)
+    if "more" in content:
+        narrows = {filter_name for taken in filters_of(find(name)).values() for filter_name in taken}
+        content["narrowed_by"] = sorted({"columns", "rank", "sort", "step"} | narrows)
+    return content
 
 
 def _as_text(value: Any) -> str:
@@ -160,26 +161,26 @@ def _as_text(value: Any) -> str:
 
 
 def _findings(recordings: Recordings, arguments: Arguments) -> dict[str, Any]:
-    asked = [("id", arguments["id"])] if "id" in arguments else []
+    parameters = [("id", arguments["id"])] if "id" in arguments else []
     number = arguments.get("recording", "1")
-    table = recordings.ask("findings", [number], asked)
+    table = recordings.ask("findings", [number], parameters)
     queries = table["query"]
 
-    def shown(row: dict[str, Any]) -> dict[str, Any]:
+    def readable(row: dict[str, Any]) -> dict[str, Any]:
         return {
             name: json.loads(value) if name == "evidence" else value for name, value in row.items() if name != "query"
         }
 
-    told = reply(table, "findings", arguments, shown)
-    for column in told["columns"]:
+    content = reply(table, "findings", arguments, readable)
+    for column in content["columns"]:
         if column["name"] == "query":
             column |= {"name": "again", "meaning": "the call that gives the number again"}
     # Not cut like other texts: half a query is useless.
-    most = _MOST_QUERY if asked else _MOST_QUERY_OF_MANY
-    for row, query in zip(told["rows"], queries[arguments.get("skip", 0) :], strict=False):
+    max_query = _MAX_QUERY if parameters else _MAX_LISTED_QUERY
+    for row, query in zip(content["rows"], queries[arguments.get("skip", 0) :], strict=False):
         by_itself = _a_call("findings", id=row["id"], recording=number)
-        row["again"] = _again(query, number) if len(query) <= most else by_itself
-    return told
+        row["again"] = _again(query, number) if len(query) <= max_query else by_itself
+    return content
 
 
 def _again(query: str, number: str) -> Call:
@@ -188,14 +189,14 @@ def _again(query: str, number: str) -> Call:
     if len(words) < 3 or words[1] not in question_names():
         return _a_call("sql", recording=number, sql=query)
     given: dict[str, Any] = {}
-    rest = [word for word in words[3:] if word != "--json"]
-    for option, value in pairwise([*rest, "--"]):
+    options = [word for word in words[3:] if word != "--json"]
+    for option, value in pairwise([*options, "--"]):
         if option.startswith("--"):
             name = option.removeprefix("--").replace("-", "_")
             given[name] = True if value.startswith("--") else value
     if words[1] == "findings":
         return _a_call("findings", recording=number, **given)
-    types = {one.name: one.type for one in find(words[1]).parameters}
+    types = {parameter.name: parameter.type for parameter in find(words[1]).parameters}
     own = {
         name: json.loads(given.pop(name)) if types[name] in ("int", "float") else given.pop(name)
         for name in tuple(given)
@@ -206,8 +207,8 @@ def _again(query: str, number: str) -> Call:
 
 
 def _checks(recordings: Recordings, arguments: Arguments) -> dict[str, Any]:
-    asked = [("all", _as_text(arguments["all"]))] if "all" in arguments else []
-    table = recordings.ask("checks", [arguments.get("recording", "1")], asked)
+    parameters = [("all", _as_text(arguments["all"]))] if "all" in arguments else []
+    table = recordings.ask("checks", [arguments.get("recording", "1")], parameters)
     return reply(table, "checks", arguments)
 
 
@@ -216,12 +217,12 @@ def _schema(recordings: Recordings, arguments: Arguments) -> dict[str, Any]:
     if not named:
         listed = [{"name": name, "meaning": table.meaning} for name, table in TABLES.items()]
         return {"tables": listed, "more": _a_call("schema", tables=["TABLE"])}
-    told = []
+    described = []
     for name in named:
         if name.startswith("answer."):
-            one = find(name.removeprefix("answer."))
-            columns = declaration(one)["columns"]
-            told.append({"name": f"answer.{one.method}", "meaning": one.asks, "columns": columns})
+            question = find(name.removeprefix("answer."))
+            columns = declaration(question)["columns"]
+            described.append({"name": f"answer.{question.method}", "meaning": question.asks, "columns": columns})
             continue
         check_name(name, TABLES, "table")
         declared = table_declaration(TABLES[name])
@@ -230,8 +231,8 @@ def _schema(recordings: Recordings, arguments: Arguments) -> dict[str, Any]:
             column | ({"samples": samples[column["name"]]} if column["name"] in samples else {})
             for column in declared["columns"]
         ]
-        told.append(declared | {"columns": columns})
-    return {"notice": NOTICE.replace("`rows` and `checks`", "`samples`"), "tables": fitting(told)[0]}
+        described.append(declared | {"columns": columns})
+    return {"notice": NOTICE.replace("`rows` and `checks`", "`samples`"), "tables": fitting(described)[0]}
 
 
 def _samples(recordings: Recordings, number: str, table: str) -> dict[str, list[Any]]:
@@ -242,17 +243,17 @@ def _samples(recordings: Recordings, number: str, table: str) -> dict[str, list[
         return {}
     listed = ", ".join(f"to_json(list_sort(list(DISTINCT {name}))[:{_SAMPLES}]) AS {name}" for name in names)
     text = f"SELECT {listed} FROM (FROM {table} LIMIT {_SAMPLED_ROWS})"
-    (row,) = recordings.sql(number, text, most=1).rows()
+    (row,) = recordings.sql(number, text, max_rows=1).rows()
     return {name: json.loads(values) for name, values in row.items() if values not in (None, "[]")}
 
 
 def _sql(recordings: Recordings, arguments: Arguments) -> dict[str, Any]:
     number = arguments.get("recording", "1")
-    table = recordings.sql(number, arguments["sql"], most=MOST_SQL_ROWS)
-    told = reply(table, "sql", arguments)
-    if len(table) == MOST_SQL_ROWS:
-        del told["rows_total"]  # not counted; the note says that there are more
-    return told
+    table = recordings.sql(number, arguments["sql"], max_rows=MAX_SQL_ROWS)
+    content = reply(table, "sql", arguments)
+    if len(table) == MAX_SQL_ROWS:
+        del content["rows_total"]  # not counted; the note says that there are more
+    return content
 
 
 def _a_call(tool: str, **arguments: Any) -> Call:
@@ -269,7 +270,7 @@ def _number(meaning: str, **more: Any) -> dict[str, Any]:
 
 _RECORDING = {"recording": _text("id of the recording (default 1)")}
 _SHORTENS = {
-    "top": _number(f"rows at most (default {ROWS})", minimum=1, maximum=MOST_ROWS),
+    "top": _number(f"rows at most (default {ROWS})", minimum=1, maximum=MAX_ROWS),
     "skip": _number("rows to leave out first", minimum=0),
 }
 _WHAT = {
@@ -290,19 +291,22 @@ def _takes(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
     return {"type": "object", "properties": dict(properties), "required": list(required), "additionalProperties": False}
 
 
-def _parameters(asked: Sequence[Question]) -> dict[str, Any]:
+def _parameters(questions: Sequence[Question]) -> dict[str, Any]:
     """The parameters of several questions as one object; the choices are listed per question."""
-    found: dict[str, list[tuple[str, Parameter]]] = {}
-    for question in asked:
+    users: dict[str, list[tuple[str, Parameter]]] = {}
+    for question in questions:
         for parameter in question.parameters:
-            found.setdefault(parameter.name, []).append((question.name, parameter))
+            users.setdefault(parameter.name, []).append((question.name, parameter))
     types = {"int": "integer", "float": "number", "text": "string", "bool": "boolean"}
     properties = {}
-    for name, uses in found.items():
-        choices = [f"{question}: {' | '.join(one.choices)}" if one.choices else question for question, one in uses]
+    for name, uses in users.items():
+        choices = [
+            f"{question}: {' | '.join(parameter.choices)}" if parameter.choices else question
+            for question, parameter in uses
+        ]
         meaning = "what a row is about" if name == "by" else uses[0][1].meaning
         described = f"{meaning}. Of {'; '.join(choices)}"
-        kinds = sorted({types[one.type] for _, one in uses})
+        kinds = sorted({types[parameter.type] for _, parameter in uses})
         properties[name] = {"type": kinds, "description": described}
     return {"type": "object", "description": "the question's own parameters", "properties": properties}
 
@@ -313,9 +317,9 @@ def tools() -> list[Tool]:
     of_several = [question for question in all_questions() if question.recordings != "one"]
     listed = "; ".join(f"{question.name}: {question.asks}" for question in of_one)
     all_narrows = {**_RECORDING, **_WHICH, **_WHAT, **_SHORTENS}
-    question = _text("which question", enum=[one.name for one in of_one])
+    question = _text("which question", enum=[question.name for question in of_one])
     ids = {"type": "array", "items": {"type": "string"}, "description": "ids, the one before first"}
-    compared = _text("diff (two recordings, default) or scaling", enum=[one.name for one in of_several])
+    compared = _text("diff (two recordings, default) or scaling", enum=[question.name for question in of_several])
     names = {"type": "array", "items": {"type": "string"}}
     return [
         Tool("guide", "How to go about it, in 300 words. Call it first.", _takes({}), _guide),

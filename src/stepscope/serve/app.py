@@ -49,9 +49,9 @@ ERRORS = {
     "no-such-address": "The server does not have this address, or only for another method (GET for all but `api/sql`).",
 }
 
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 """Rows of one answer, unless a request sets `top`: a page does not draw or sort more."""
-MOST_BODY_BYTES = 256 << 10
+MAX_BODY_BYTES = 256 << 10
 _GZIP_FROM_BYTES = 2_000
 
 _SENT_WITH_ALL = {
@@ -89,12 +89,12 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
         )
 
     async def list_recordings(request: Request) -> Response:
-        return await _told_of(request, recordings.for_page)
+        return await _json_response(request, recordings.for_page)
 
     async def list_questions(request: Request) -> Response:
-        return await _told_of(request, lambda: [page_declaration(one) for one in all_questions()])
+        return await _json_response(request, lambda: [page_declaration(question) for question in all_questions()])
 
-    async def tell_state(_: Request) -> Response:
+    async def show_state(_: Request) -> Response:
         return JSONResponse(recordings.state())
 
     async def list_tables(_: Request) -> Response:
@@ -102,30 +102,30 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
 
     async def answer(request: Request) -> Response:
         name: str = request.path_params["question"]
-        asked = request.query_params.multi_items()
-        ids = [value for key, value in asked if key == "recording"]
-        others = [(key, value) for key, value in asked if key != "recording"]
-        most = None if request.query_params.get("top") else MOST_ROWS
-        return await _answered(request, lambda: recordings.ask(name, ids, others), most)
+        parameters = request.query_params.multi_items()
+        ids = [value for key, value in parameters if key == "recording"]
+        others = [(key, value) for key, value in parameters if key != "recording"]
+        max_rows = None if request.query_params.get("top") else MAX_ROWS
+        return await _answered(request, lambda: recordings.ask(name, ids, others), max_rows)
 
     async def answer_sql(request: Request) -> Response:
         body = await _body(request)
-        return await _answered(request, lambda: recordings.sql(body["recording"], body["sql"], most=MOST_ROWS), None)
+        return await _answered(request, lambda: recordings.sql(body["recording"], body["sql"], max_rows=MAX_ROWS), None)
 
     async def answer_timeline(request: Request) -> Response:
         what: str = request.path_params["what"]
-        asked = request.query_params
-        return await _told_of(request, lambda: ask_timeline(recordings, what, asked))
+        parameters = request.query_params
+        return await _json_response(request, lambda: ask_timeline(recordings, what, parameters))
 
-    async def _answered(request: Request, ask: Callable[[], Table], most: int | None) -> Response:
-        return await _told_of(request, lambda: reply(ask(), most=most))
+    async def _answered(request: Request, ask: Callable[[], Table], max_rows: int | None) -> Response:
+        return await _json_response(request, lambda: reply(ask(), max_rows=max_rows))
 
-    async def _told_of(request: Request, ask: Callable[[], Any]) -> Response:
+    async def _json_response(request: Request, ask: Callable[[], Any]) -> Response:
         def work() -> bytes:
             # In the thread, because an answer of many rows takes longer to write than to compute.
             return json.dumps(ask(), separators=(",", ":")).encode()
 
-        content = await tasks.do(work, _gone(request))
+        content = await tasks.do(work, _disconnected(request))
         return Response(content, media_type="application/json")
 
     async def no_icon(_: Request) -> Response:
@@ -137,14 +137,14 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
             _route("/favicon.ico", no_icon),
             _route("/api/recordings", list_recordings),
             _route("/api/questions", list_questions),
-            _route("/api/state", tell_state),
+            _route("/api/state", show_state),
             _route("/api/schema", list_tables),
             _route("/api/answers/{question}", answer),
             _route("/api/timeline/{what}", answer_timeline),
             _route("/api/sql", answer_sql, method="POST"),
         ],
         middleware=[Middleware(GZipMiddleware, minimum_size=_GZIP_FROM_BYTES, compresslevel=4)],
-        exception_handlers={HTTPException: _tell, StepScopeError: _tell, Exception: _tell},
+        exception_handlers={HTTPException: _handle_error, StepScopeError: _handle_error, Exception: _handle_error},
     )
     app.router.redirect_slashes = False
     return _Guarded(app, policy)
@@ -169,13 +169,13 @@ class _Guarded:
 
         async def send_all(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = {name for name, _ in message["headers"]}
+                present = {name for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
                     *(
                         (name.encode(), value.encode())
                         for name, value in _SENT_WITH_ALL.items()
-                        if name.encode() not in own
+                        if name.encode() not in present
                     ),
                 ]
             await send(message)
@@ -183,7 +183,7 @@ class _Guarded:
         try:
             self._check(scope)
         except StepScopeError as error:
-            await _told(error)(scope, receive, send_all)
+            await _error_response(error)(scope, receive, send_all)
         else:
             await self._app(scope, receive, send_all)
 
@@ -202,14 +202,14 @@ class _Guarded:
         if place.prefix and (path == place.prefix or path.startswith(f"{place.prefix}/")):
             scope["path"] = path.removeprefix(place.prefix) or "/"  # some proxies keep the prefix
         scope.setdefault("state", {})["place"] = place
-        if int(request.headers.get("content-length") or 0) > MOST_BODY_BYTES:
+        if int(request.headers.get("content-length") or 0) > MAX_BODY_BYTES:
             raise _too_large()
 
 
 def _too_large() -> RefusedError:
     return RefusedError(
         413,
-        f"the request has more than {MOST_BODY_BYTES >> 10} KiB",
+        f"the request has more than {MAX_BODY_BYTES >> 10} KiB",
         hint="ask for less at once",
         slug="body-too-large",
     )
@@ -226,7 +226,7 @@ async def _body(request: Request) -> dict[str, str]:
     content = b""
     async for part in request.stream():
         content += part
-        if len(content) > MOST_BODY_BYTES:
+        if len(content) > MAX_BODY_BYTES:
             raise _too_large()
     try:
         body = json.loads(content)
@@ -247,17 +247,17 @@ def _bad_body(status: int) -> RefusedError:
     )
 
 
-async def _gone(request: Request) -> None:
+async def _disconnected(request: Request) -> None:
     """Returns when the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-async def _tell(_: Request, error: Exception) -> Response:
-    return _told(error)
+async def _handle_error(_: Request, error: Exception) -> Response:
+    return _error_response(error)
 
 
-def _told(error: Exception) -> Response:
+def _error_response(error: Exception) -> Response:
     """Formats an error."""
     status, headers = _status(error), {}
     if isinstance(error, HTTPException):

@@ -16,7 +16,7 @@ from stepscope.base.known_names import check_name
 from stepscope.base.units import plural
 from stepscope.query.declare import Parameter, Question
 from stepscope.questions import all_questions, find
-from stepscope.report.page_data import Shown, holds
+from stepscope.report.page_data import OpenRecording, holds
 from stepscope.serve.growing import Growing, Reopen
 from stepscope.timeline.recording import Timeline
 
@@ -49,35 +49,37 @@ class _Turn:
 class Recordings:
     """Open recordings, by the ids in requests: 1, 2, ..."""
 
-    def __init__(self, shown: Sequence[Shown], sources: Sequence[Path] = (), reopen: Reopen | None = None) -> None:
+    def __init__(
+        self, recordings: Sequence[OpenRecording], sources: Sequence[Path] = (), reopen: Reopen | None = None
+    ) -> None:
         """Takes the recordings as they are now; with `reopen`, they follow their `sources` (`Growing`)."""
-        self._growing = Growing(shown, sources, reopen)
+        self._growing = Growing(recordings, sources, reopen)
         self._timelines: WeakKeyDictionary[Trace, Timeline] = WeakKeyDictionary()
         self._holds: WeakKeyDictionary[Trace, list[str]] = WeakKeyDictionary()
         self._asking: WeakValueDictionary[object, _Turn] = WeakValueDictionary()
 
     def listed(self) -> list[dict[str, str]]:
         """Ids and names of the recordings."""
-        with self._growing.now() as all_shown:
-            return [{"id": number, "name": one.name} for number, one in all_shown.items()]
+        with self._growing.now() as recordings:
+            return [{"id": number, "name": recording.name} for number, recording in recordings.items()]
 
     def for_page(self) -> list[dict[str, Any]]:
         """Ids, names and contents of the recordings; the page derives its empty views from them."""
-        told: list[dict[str, Any]] = []
-        with self._growing.now() as all_shown:
-            for number, one in all_shown.items():
-                if one.trace not in self._holds:
-                    with one.trace.scope() as scope:
-                        self._holds[one.trace] = holds(scope)
-                told.append({"id": number, "name": one.name, "holds": self._holds[one.trace]})
-        return told
+        described: list[dict[str, Any]] = []
+        with self._growing.now() as recordings:
+            for number, recording in recordings.items():
+                if recording.trace not in self._holds:
+                    with recording.trace.scope() as scope:
+                        self._holds[recording.trace] = holds(scope)
+                described.append({"id": number, "name": recording.name, "holds": self._holds[recording.trace]})
+        return described
 
     def prepare(self) -> None:
         """Prepares what every page asks first: the contents, the declarations and, where that is fast, the overview's
         answers. They are ready by the time a browser has started and read the page."""
         first = self.for_page()[0]["id"]
         questions = all_questions()
-        with self._growing.now() as all_shown, all_shown[first].trace.scope() as scope:
+        with self._growing.now() as recordings, recordings[first].trace.scope() as scope:
             events = scope.value("SELECT sum(events_read) FROM source") or 0
         if events <= PREPARED_UP_TO:
             for question in questions:
@@ -92,36 +94,36 @@ class Recordings:
         """Closes the recordings that were opened since."""
         self._growing.close()
 
-    def ask(self, name: str, ids: Sequence[str], asked: Sequence[tuple[str, str]]) -> Table:
+    def ask(self, name: str, ids: Sequence[str], parameters: Sequence[tuple[str, str]]) -> Table:
         """Answers a question.
 
         Args:
             name: the question's name.
             ids: the recordings; by default the first, the first two, or all.
-            asked: the question's parameters as texts, and options for rows, columns and parts of the recording, as on
+            parameters: the question's parameters as texts, and options for rows, columns and parts of the recording, as on
                 the command line.
 
         Raises:
             UsageError: a recording, question, parameter or option does not exist.
             StepScopeError: the recordings do not have the data.
         """
-        with self._growing.now() as all_shown:
+        with self._growing.now() as recordings:
             question = find(name)
-            shown = _chosen(question, ids, all_shown)
-            read = _read(question, asked)
+            chosen = _chosen(question, ids, recordings)
+            read = _read(question, parameters)
             # Identical questions wait here, and then find the answer kept.
-            turn = self._asking.setdefault((name, *ids, *asked), _Turn())
+            turn = self._asking.setdefault((name, *ids, *parameters), _Turn())
             with turn.lock:
-                return _asked(question, shown, read)
+                return _answer(question, chosen, read)
 
-    def sql(self, number: str, text: str, *, most: int) -> Table:
+    def sql(self, number: str, text: str, *, max_rows: int) -> Table:
         """Runs one read-only SQL statement, for at most so many rows.
 
         Raises:
             UsageError: the recording does not exist, or the statement is not read-only or fails.
         """
-        with self._growing.now() as all_shown:
-            return _one(number, all_shown).trace.sql(text, top=most)
+        with self._growing.now() as recordings:
+            return _recording(number, recordings).trace.sql(text, top=max_rows)
 
     @contextmanager
     def timeline(self, number: str) -> Iterator[Timeline]:
@@ -130,41 +132,41 @@ class Recordings:
         Raises:
             UsageError: the recording does not exist.
         """
-        with self._growing.now() as all_shown:
-            trace = _one(number, all_shown).trace
+        with self._growing.now() as recordings:
+            trace = _recording(number, recordings).trace
             yield self._timelines.setdefault(trace, Timeline(trace.store, trace.ranks))
 
 
-def _one(number: str, shown: Mapping[str, Shown]) -> Shown:
-    return shown[check_name(number, shown, "recording")]
+def _recording(number: str, recordings: Mapping[str, OpenRecording]) -> OpenRecording:
+    return recordings[check_name(number, recordings, "recording")]
 
 
-def _chosen(question: Question, ids: Sequence[str], shown: Mapping[str, Shown]) -> list[Shown]:
-    wanted = {"one": 1, "two": 2, "several": None}[question.recordings]
-    chosen = [_one(number, shown) for number in ids or list(shown)[:wanted]]
-    if wanted is not None and len(chosen) != wanted:
+def _chosen(question: Question, ids: Sequence[str], recordings: Mapping[str, OpenRecording]) -> list[OpenRecording]:
+    count = {"one": 1, "two": 2, "several": None}[question.recordings]
+    chosen = [_recording(number, recordings) for number in ids or list(recordings)[:count]]
+    if count is not None and len(chosen) != count:
         raise UsageError(
-            f"{question.name} is asked of {wanted} {plural(wanted, 'recording')}, not {len(chosen)}",
+            f"{question.name} is asked of {count} {plural(count, 'recording')}, not {len(chosen)}",
             hint="name them as in recording=1&recording=2",
             slug="unknown-recording",
         )
     return chosen
 
 
-def _asked(question: Question, shown: Sequence[Shown], read: dict[str, Any]) -> Table:
+def _answer(question: Question, recordings: Sequence[OpenRecording], read: dict[str, Any]) -> Table:
     if question.recordings == "one":
-        return shown[0].trace.ask(question.name, **read)
+        return recordings[0].trace.ask(question.name, **read)
     if refused := [option for option in ("rank", "step") if option in read]:
-        known = [one.name for one in question.parameters]
-        check_name(refused[0], known, "parameter", of=question.name)
-    traces, names = [one.trace for one in shown], [one.name for one in shown]
+        declared = [one.name for one in question.parameters]
+        check_name(refused[0], declared, "parameter", of=question.name)
+    traces, names = [one.trace for one in recordings], [one.name for one in recordings]
     return ask_of_several(question.name, traces, names=names, **read)
 
 
-def _read(question: Question, asked: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    declared = {one.name: one for one in question.parameters}
+def _read(question: Question, parameters: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    declared = {parameter.name: parameter for parameter in question.parameters}
     read: dict[str, Any] = {}
-    for name, text in asked:
+    for name, text in parameters:
         if name in read:
             raise UsageError(f"{name} is there twice", hint="name it once", slug="asked-twice")
         if name in declared:

@@ -14,14 +14,14 @@ from stepscope.serve.user_errors import to_user_error
 from stepscope.store.cache import cache_key
 
 if TYPE_CHECKING:
-    from stepscope.report.page_data import Shown
+    from stepscope.report.page_data import OpenRecording
 
-LEAST_SECONDS = 2.0
+MIN_SECONDS = 2.0
 """Time between two looks at the files."""
 _PART = 0.1
 """The part of the time that checking and opening files may take."""
 
-Reopen = Callable[[ExitStack], "Sequence[Shown]"]
+Reopen = Callable[[ExitStack], "Sequence[OpenRecording]"]
 
 
 class Opened:
@@ -29,22 +29,24 @@ class Opened:
     nobody uses them.
     """
 
-    def __init__(self, shown: Sequence[Shown], ids: Mapping[tuple[str, int], str], stack: ExitStack) -> None:
+    def __init__(
+        self, recordings: Sequence[OpenRecording], ids: Mapping[tuple[str, int], str], stack: ExitStack
+    ) -> None:
         """Takes over open recordings.
 
         Args:
-            shown: the recordings.
+            recordings: the recordings.
             ids: ids by name and the number of earlier recordings with that name, so that a recording keeps its id when
                 it is reopened.
             stack: closes the recordings.
         """
         names = Counter[str]()
         self.ids = dict(ids)
-        self.shown: dict[str, Shown] = {}
-        for one in shown:
-            named = (one.name, names[one.name])
-            names[one.name] += 1
-            self.shown[self.ids.setdefault(named, str(len(self.ids) + 1))] = one
+        self.recordings: dict[str, OpenRecording] = {}
+        for recording in recordings:
+            named = (recording.name, names[recording.name])
+            names[recording.name] += 1
+            self.recordings[self.ids.setdefault(named, str(len(self.ids) + 1))] = recording
         self._stack = stack
         self._lock = threading.Lock()
         self._users = 0
@@ -77,28 +79,30 @@ class Growing:
     """The recordings that are shown now, and their successors.
 
     Args:
-        shown: the recordings, which their owner closes.
+        recordings: the recordings, which their owner closes.
         sources: their files and folders.
         reopen: opens them again; None for recordings that do not change.
     """
 
-    def __init__(self, shown: Sequence[Shown], sources: Sequence[Path] = (), reopen: Reopen | None = None) -> None:
-        self._opened = Opened(shown, {}, ExitStack())
+    def __init__(
+        self, recordings: Sequence[OpenRecording], sources: Sequence[Path] = (), reopen: Reopen | None = None
+    ) -> None:
+        self._opened = Opened(recordings, {}, ExitStack())
         self._sources = sources
         self._reopen = reopen
         self._seen = self._state() if reopen else ""
         self._version = 0
         self._problem: str | None = None
         self._looking = threading.Lock()
-        self._look_again = time.monotonic() + LEAST_SECONDS
+        self._look_again = time.monotonic() + MIN_SECONDS
 
     @contextmanager
-    def now(self) -> Iterator[Mapping[str, Shown]]:
+    def now(self) -> Iterator[Mapping[str, OpenRecording]]:
         """Yields the recordings by id; they stay open meanwhile."""
         while not (opened := self._opened).enter():
             pass  # they have just been replaced
         try:
-            yield opened.shown
+            yield opened.recordings
         finally:
             opened.leave()
 
@@ -116,7 +120,7 @@ class Growing:
             self.catch_up()
         finally:
             took = time.monotonic() - started
-            self._look_again = time.monotonic() + max(LEAST_SECONDS, took / _PART)
+            self._look_again = time.monotonic() + max(MIN_SECONDS, took / _PART)
             self._looking.release()
 
     def catch_up(self) -> None:

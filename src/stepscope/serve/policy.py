@@ -126,8 +126,8 @@ class Policy:
             RefusedError: the host or origin is foreign.
         """
         host = headers.get("host", "").lower()
-        found = next((place for place in self.places if place.host == host), None)
-        if found is None:
+        place = next((candidate for candidate in self.places if candidate.host == host), None)
+        if place is None:
             raise RefusedError(
                 421,
                 f"this server is not {host or 'without a name'}",
@@ -136,15 +136,15 @@ class Policy:
             )
         origin = headers.get("origin")
         site = headers.get("sec-fetch-site", "none")
-        own = origin in (None, found.origin) and site in ("none", "same-origin")
-        if not own and not (opens_page and origin is None):
+        is_local = origin in (None, place.origin) and site in ("none", "same-origin")
+        if not is_local and not (opens_page and origin is None):
             raise RefusedError(
                 403,
                 "a page of another site asked",
                 hint="open the link that stepscope view printed",
                 slug="foreign-origin",
             )
-        return found
+        return place
 
     def check_token(self, *brought: str | None) -> None:
         """Accepts a request if one of the given tokens is right.
@@ -153,7 +153,7 @@ class Policy:
             RefusedError: none is.
         """
         # Compares all of them in constant time, so that timing reveals nothing.
-        same = [secrets.compare_digest((one or "").encode(), self.token.encode()) for one in brought]
+        same = [secrets.compare_digest((token or "").encode(), self.token.encode()) for token in brought]
         if not any(same):
             raise RefusedError(
                 401, "the token is missing or wrong", hint="open the link that stepscope view printed", slug="no-token"

@@ -114,7 +114,7 @@ async def _serve(
 
     if threading.current_thread() is threading.main_thread():
         # Ignored signals stay ignored: nohup, and a shell that put this into the background.
-        for number in (one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN):
+        for number in (number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN):
             loop.add_signal_handler(number, end)
     serving = asyncio.ensure_future(server.serve([bound]))
     ready(lambda: loop.call_soon_threadsafe(end))

@@ -37,7 +37,7 @@ class Tasks:
         self._ending: set[asyncio.Task[None]] = set()
         self._running: set[Stop] = set()
 
-    async def do(self, work: Callable[[], Result], gone: Awaitable[None]) -> Result:
+    async def do(self, work: Callable[[], Result], disconnected: Awaitable[None]) -> Result:
         """Runs `work` in a thread until it is done or `gone` completes.
 
         Raises:
@@ -45,7 +45,7 @@ class Tasks:
             StoppedError: the client has gone.
         """
         task = asyncio.ensure_future(self._in_turn(work))
-        leaves = asyncio.ensure_future(gone)
+        leaves = asyncio.ensure_future(disconnected)
         try:
             await asyncio.wait({task, leaves}, timeout=self._limit_s, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
@@ -69,7 +69,7 @@ class Tasks:
         ended = asyncio.Event()
         self._running.add(stop)
 
-        def tell(result: Result | None, error: BaseException | None) -> None:
+        def report(result: Result | None, error: BaseException | None) -> None:
             self._running.discard(stop)
             self._free.release()
             ended.set()
@@ -88,7 +88,7 @@ class Tasks:
             except BaseException as error:
                 failed = error
             with suppress(RuntimeError):  # the server has ended
-                loop.call_soon_threadsafe(tell, result, failed)
+                loop.call_soon_threadsafe(report, result, failed)
 
         threading.Thread(target=run, name="stepscope-answer", daemon=True).start()
         try:

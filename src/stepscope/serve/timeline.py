@@ -15,52 +15,52 @@ if TYPE_CHECKING:
 
 ERRORS = {"bad-timeline-request": "A request about the timeline lacks a parameter, or has one that is not an integer."}
 
-Asked = Mapping[str, str]
+Parameters = Mapping[str, str]
 _FARTHEST = 1 << 62
 """No recording has numbers beyond this."""
 
 
-def ask_timeline(recordings: Recordings, what: str, asked: Asked) -> dict[str, Any]:
+def ask_timeline(recordings: Recordings, what: str, parameters: Parameters) -> dict[str, Any]:
     """Answers a request about a timeline.
 
     Args:
         recordings: the open recordings.
         what: `layout`, `tile`, `event`, `find` or `range`.
-        asked: the parameters as texts; `recording` is the first by default.
+        parameters: the parameters as texts; `recording` is the first by default.
 
     Raises:
         UsageError: a parameter is wrong, or names something that does not exist.
     """
     answer = _ANSWERS[check_name(what, _ANSWERS, "answer", of="the timeline")]
-    with recordings.timeline(asked.get("recording", "1")) as timeline:
-        return answer(timeline, asked)
+    with recordings.timeline(parameters.get("recording", "1")) as timeline:
+        return answer(timeline, parameters)
 
 
-def _layout(timeline: Timeline, _: Asked) -> dict[str, Any]:
+def _layout(timeline: Timeline, _: Parameters) -> dict[str, Any]:
     return timeline.layout()
 
 
-def _tile(timeline: Timeline, asked: Asked) -> dict[str, Any]:
-    return timeline.tile(_number(asked, "level"), _number(asked, "index"), _tracks(asked))
+def _tile(timeline: Timeline, parameters: Parameters) -> dict[str, Any]:
+    return timeline.tile(_number(parameters, "level"), _number(parameters, "index"), _tracks(parameters))
 
 
-def _event(timeline: Timeline, asked: Asked) -> dict[str, Any]:
-    track = timeline.track(_text(asked, "track"))
-    return details(timeline, track, _number(asked, "id"))
+def _event(timeline: Timeline, parameters: Parameters) -> dict[str, Any]:
+    track = timeline.track(_text(parameters, "track"))
+    return details(timeline, track, _number(parameters, "id"))
 
 
-def _find(timeline: Timeline, asked: Asked) -> dict[str, Any]:
-    number = _number(asked, "number") if "number" in asked else None
-    at = _number(asked, "at") if "at" in asked else 0
-    rank = _number(asked, "rank") if "rank" in asked else None
-    return timeline.find(_text(asked, "name"), number=number, at=at, rank=rank)
+def _find(timeline: Timeline, parameters: Parameters) -> dict[str, Any]:
+    number = _number(parameters, "number") if "number" in parameters else None
+    at = _number(parameters, "at") if "at" in parameters else 0
+    rank = _number(parameters, "rank") if "rank" in parameters else None
+    return timeline.find(_text(parameters, "name"), number=number, at=at, rank=rank)
 
 
-def _range(timeline: Timeline, asked: Asked) -> dict[str, Any]:
-    return timeline.measure(_number(asked, "start"), _number(asked, "end"), _tracks(asked))
+def _range(timeline: Timeline, parameters: Parameters) -> dict[str, Any]:
+    return timeline.measure(_number(parameters, "start"), _number(parameters, "end"), _tracks(parameters))
 
 
-_ANSWERS: Mapping[str, Callable[[Timeline, Asked], dict[str, Any]]] = {
+_ANSWERS: Mapping[str, Callable[[Timeline, Parameters], dict[str, Any]]] = {
     "layout": _layout,
     "tile": _tile,
     "event": _event,
@@ -69,18 +69,18 @@ _ANSWERS: Mapping[str, Callable[[Timeline, Asked], dict[str, Any]]] = {
 }
 
 
-def _tracks(asked: Asked) -> list[str]:
-    return list(dict.fromkeys(one for one in _text(asked, "tracks").split(",") if one))
+def _tracks(parameters: Parameters) -> list[str]:
+    return list(dict.fromkeys(track for track in _text(parameters, "tracks").split(",") if track))
 
 
-def _text(asked: Asked, name: str) -> str:
-    if not asked.get(name):
+def _text(parameters: Parameters, name: str) -> str:
+    if not parameters.get(name):
         raise _bad(name, "is missing")
-    return asked[name]
+    return parameters[name]
 
 
-def _number(asked: Asked, name: str) -> int:
-    text = _text(asked, name)
+def _number(parameters: Parameters, name: str) -> int:
+    text = _text(parameters, name)
     if len(text) > 20 or not text.removeprefix("-").isdecimal() or abs(int(text)) > _FARTHEST:
         raise _bad(name, "is not an integer")
     return int(text)

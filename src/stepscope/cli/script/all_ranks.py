@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from stepscope.query.table import Table
 
-MOST_RANKS = 64
+MAX_RANKS = 64
 """Reading the files of more ranks takes longer than the end of a job should be delayed."""
 PATIENCE_S = 3.0
 """Ranks that end together write within this time; those of other nodes may have another folder."""
 
-MOST_BYTES = 32 << 20
+MAX_BYTES = 32 << 20
 """Compressed size of traces; reading more would delay the end of the job too long (this takes 5 s on two cores)."""
 
 
@@ -28,14 +28,14 @@ def wrote_phases(files: Callable[[], Mapping[Path, int]], before: Mapping[Path, 
         before: the same, before the job started.
         ranks: the number of the job's processes; waits a moment for those that have not written yet.
     """
-    if not 1 < ranks <= MOST_RANKS:
+    if not 1 < ranks <= MAX_RANKS:
         return False
     until = time.monotonic() + PATIENCE_S
     while True:
-        there = files()
-        fresh = {path for path, when in there.items() if before.get(path) != when}
+        present = files()
+        fresh = {path for path, when in present.items() if before.get(path) != when}
         if {_rank(path) for path in fresh} >= set(range(ranks)):
-            return fresh == set(there)
+            return fresh == set(present)
         if time.monotonic() >= until:
             return False
         time.sleep(0.05)
@@ -44,7 +44,7 @@ def wrote_phases(files: Callable[[], Mapping[Path, int]], before: Mapping[Path, 
 def soon_read(files: Iterable[Path]) -> bool:
     """Whether the recordings of all ranks are small enough for one of them to show before the job ends."""
     try:
-        return sum(path.stat().st_size for path in files) <= MOST_BYTES
+        return sum(path.stat().st_size for path in files) <= MAX_BYTES
     except OSError:  # the folder is being cleaned up
         return False
 

@@ -44,10 +44,10 @@ def show_traceback(error: BaseException) -> None:
         sys.excepthook(type(error), error, place)
     except Exception as of_hook:
         # As Python says it.
-        for words, one in (("Error in sys.excepthook:", of_hook), ("\nOriginal exception was:", error)):
+        for words, shown_error in (("Error in sys.excepthook:", of_hook), ("\nOriginal exception was:", error)):
             with contextlib.suppress(Exception):
                 click.echo(words, err=True)
-                sys.__excepthook__(type(one), one, one.__traceback__)
+                sys.__excepthook__(type(shown_error), shown_error, shown_error.__traceback__)
 
 
 class Interrupted:

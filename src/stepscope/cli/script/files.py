@@ -50,7 +50,7 @@ class RecordedFiles:
         if self._show_each(new, process.world_size):
             name = invoked_as()
             print_err(
-                f"Ask more of it: {name} --help, then {name} QUESTION {_where(new, alone=process.world_size == 1)}"
+                f"Ask more of it: {name} --help, then {name} QUESTION {_where(new, single_rank=process.world_size == 1)}"
             )
 
     def name_alone(self, why: str = "The script left past Python's exit (os._exit or SIGTERM).") -> None:
@@ -69,30 +69,30 @@ class RecordedFiles:
         of_all = phases and wrote_phases(lambda: _files(self._out), self._before, ranks)
         captures = [path for path in new if _CAPTURE.search(path.name)]
         traced = [path for path in new if TRACE.fullmatch(path.name) and path not in captures]
-        alone = set(_files(new[0].parent)) == set(new)  # the folder has no older files
+        only_new = set(_files(new[0].parent)) == set(new)  # the folder has no older files
         together = of_all and traced and soon_read(_files(self._out))
-        shown = _show("summary", [self._out]) if together else False
+        was_shown = _show("summary", [self._out]) if together else False
         for path in new:
             if together and not path.name.endswith((".prof.json", ".speedscope.json")):
                 continue
             if path.name.endswith(".phases.json"):
                 # With the trace, in its summary, unless other ranks have phases too.
                 if of_all or not traced:
-                    shown |= _show("phases", [self._out if of_all else path], one_rank=of_all)
+                    was_shown |= _show("phases", [self._out if of_all else path], one_rank=of_all)
             elif path in traced:
-                beside = [] if of_all else [one for one in new if one.name.endswith(".phases.json")]
-                sources = [path, *captures, *beside]
-                folder = [path.parent] if alone and len(traced) == 1 else sources
-                shown |= _show("summary", sources, typed=folder)
+                phase_files = [] if of_all else [path for path in new if path.name.endswith(".phases.json")]
+                sources = [path, *captures, *phase_files]
+                folder = [path.parent] if only_new and len(traced) == 1 else sources
+                was_shown |= _show("summary", sources, typed=folder)
             elif path.name.endswith(".prof.json"):
                 # With the phases, which cover all steps: one mean, and one throughput.
-                beside = [one for one in new if one.name.endswith(".phases.json")]
-                shown |= _show("inline", [path, *beside])
+                phase_files = [path for path in new if path.name.endswith(".phases.json")]
+                was_shown |= _show("inline", [path, *phase_files])
             elif path.name.endswith(".speedscope.json"):
-                shown |= _show("hotspots", [path])
+                was_shown |= _show("hotspots", [path])
             if path.name.endswith(".prof.json"):
                 note_unfinished(path)
-        return shown
+        return was_shown
 
     def _name(self, written: list[Path]) -> list[Path]:
         """Names the files of this run; under a launcher only rank 0 reports, and only its own files."""
@@ -110,13 +110,15 @@ class RecordedFiles:
             and (path.name.endswith(mine) or f"-{process.rank}-of-{process.world_size}." in path.name)
         }
         new = sorted(set(written) | _of_this_process(of_rank))
-        own = [str(folder) for folder in dict.fromkeys(SCRIPT_FOLDERS) if folder != self._out and folder.is_dir()]
-        if own:
+        script_folders = [
+            str(folder) for folder in dict.fromkeys(SCRIPT_FOLDERS) if folder != self._out and folder.is_dir()
+        ]
+        if script_folders:
             also = "also " if new else ""
-            print_err(f"note: the script {also}recorded by itself, into {', '.join(own)}")
+            print_err(f"note: the script {also}recorded by itself, into {', '.join(script_folders)}")
         # A tracer that has started warns itself about what it did not record.
         elif not new and (self._tracer is None or "torch" not in sys.modules):
-            print_err(_nothing())
+            print_err(_nothing_recorded_text())
         for path in new:
             instead = ", in place of an earlier one" if path in self._before else ""
             print_err(f"wrote {path}{instead}")
@@ -125,32 +127,32 @@ class RecordedFiles:
 
 def _of_this_process(paths: set[Path]) -> set[Path]:
     """Removes files of another job that uses the folder; one of the two jobs has the process number in its names."""
-    numbers = {path: found[1] for path in paths if (found := _PID.search(path.name))}
-    own = str(os.getpid())
-    return {path for path in paths if numbers.get(path, "") == (own if own in numbers.values() else "")}
+    numbers = {path: match[1] for path in paths if (match := _PID.search(path.name))}
+    pid = str(os.getpid())
+    return {path for path in paths if numbers.get(path, "") == (pid if pid in numbers.values() else "")}
 
 
 def _files(out: Path) -> dict[Path, int]:
     """The recordings in a folder and their modification times; none if it cannot be read."""
-    found = {}
+    times = {}
     with contextlib.suppress(OSError):
         for path in out.iterdir():
             if path.name.endswith((".json", ".json.gz")) and not path.name.startswith("."):
                 # Another rank or a clean-up may delete it meanwhile.
                 with contextlib.suppress(OSError):
-                    found[path] = path.stat().st_mtime_ns
-    return found
+                    times[path] = path.stat().st_mtime_ns
+    return times
 
 
-def _where(new: list[Path], *, alone: bool = True) -> str:
+def _where(new: list[Path], *, single_rank: bool = True) -> str:
     """The files of a run as arguments of a command: the file of a single rank, or the folders. A full or unwritable
     folder has some of them or none.
     """
-    places = new if len(new) == 1 and alone else dict.fromkeys(path.parent for path in new)
+    places = new if len(new) == 1 and single_rank else dict.fromkeys(path.parent for path in new)
     return typed_sources([str(place) for place in places])
 
 
-def _nothing() -> str:
+def _nothing_recorded_text() -> str:
     if "torch" not in sys.modules:
         return "stepscope: nothing was recorded: the script did not import torch in this process"
     return (

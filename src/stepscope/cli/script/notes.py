@@ -26,11 +26,11 @@ def has_no_step(path: Path) -> bool:
 
 def note_others(before: dict[Path, int], new: list[Path], world_size: int) -> None:
     """Notes traces of earlier runs in the folder, which questions would take for ranks of this one."""
-    named = [found[1] for path in new if (found := TRACE.fullmatch(path.name))]
+    named = [match[1] for path in new if (match := TRACE.fullmatch(path.name))]
     others = [
         path
         for path in before
-        if (found := TRACE.fullmatch(path.name)) and named and (found[1] not in named or int(found[2]) != world_size)
+        if (match := TRACE.fullmatch(path.name)) and named and (match[1] not in named or int(match[2]) != world_size)
     ]
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
@@ -49,7 +49,7 @@ def note_unfinished(path: Path) -> None:
         (profile,) = parse_result(path)
     except StepScopeError:
         return  # reported with its summary
-    ended = [one for one in profile["not_measured"] if one["reason"] == ENDED_FIRST]
+    ended = [event for event in profile["not_measured"] if event["reason"] == ENDED_FIRST]
     if not ended:
         return
     more = f" and {len(ended) - 1} more were" if len(ended) > 1 else " was"

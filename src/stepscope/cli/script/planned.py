@@ -106,7 +106,7 @@ class ScriptPlan:
         if not survey.labels:
             raise self._nothing(survey, failure)
         if failure:
-            _say(f"{self._name} {failure} after its plan was written; the plan is not affected")
+            _report(f"{self._name} {failure} after its plan was written; the plan is not affected")
 
     def _finished(self, survey: Survey) -> None:
         # On every rank, because one that hangs on exit would leave the launcher waiting.
@@ -114,7 +114,7 @@ class ScriptPlan:
         process = this_process()
         if process.rank != 0:
             return
-        _say(f"{self._name} {self._watched(survey)}")
+        _report(f"{self._name} {self._watched(survey)}")
         try:
             self.write(survey.labels, self._header(survey, process.world_size))
         except (StepScopeError, OSError) as error:
@@ -145,10 +145,10 @@ class ScriptPlan:
                 f"Such an iteration took {time_text(survey.watched_ns)}, "
                 f"an untouched one {time_text(survey.untouched_ns)}."
             )
-        kept = sum(bool(path) for path in modules_of(survey.labels))
-        if kept < survey.modules:
-            lines.append(f"Of {survey.modules} modules these are the {kept} heaviest; --top names more.")
-        events = sum(one.events for one in survey.labels)
+        listed = sum(bool(path) for path in modules_of(survey.labels))
+        if listed < survey.modules:
+            lines.append(f"Of {survey.modules} modules these are the {listed} heaviest; --top names more.")
+        events = sum(event.events for event in survey.labels)
         needed = iterations_needed(survey.labels, self.repetitions)
         ran = f"; this run had {survey.iterations}" if survey.stopped else ""
         lines.append(f"To measure all {events} events takes about {needed} iterations{ran}.")
@@ -179,19 +179,19 @@ class ScriptPlan:
 
     def _say_silent(self, survey: Survey) -> None:
         if survey.iterations == 0 and not survey.ended:
-            _say(
+            _report(
                 f"no optimizer of {self._name} has stepped for {_SILENT_SECONDS:.0f} s; "
                 "if it does not train, stop it with Ctrl-C"
             )
 
     def _end_late(self) -> None:
         time.sleep(GRACE_SECONDS)
-        _say(f"{self._name} has not ended within {GRACE_SECONDS:.0f} s and is stopped now")
+        _report(f"{self._name} has not ended within {GRACE_SECONDS:.0f} s and is stopped now")
         self._end_at_once()
 
     def _end_at_once(self) -> NoReturn:
         if self._failed is not None:
-            _say(str(self._failed))
+            _report(str(self._failed))
         for stream in (sys.stdout, sys.stderr):
             try:
                 flush(stream)
@@ -209,9 +209,9 @@ def stdout_apart() -> int:
         A descriptor of the original stdout.
     """
     sys.stdout.flush()
-    kept = os.dup(1)
+    original = os.dup(1)
     os.dup2(2, 1)
-    return kept
+    return original
 
 
 def write_all(descriptor: int, text: str) -> None:
@@ -224,5 +224,5 @@ def write_all(descriptor: int, text: str) -> None:
         file.write(text.encode("utf-8", "replace"))
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     print_err(f"stepscope: {text}")

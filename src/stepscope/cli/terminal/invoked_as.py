@@ -18,8 +18,8 @@ def invoked_as() -> str:
     if not os.access(ours, os.X_OK):
         # Installed without its script, or for one user: found by name, or run as a module.
         return "stepscope" if shutil.which("stepscope") else f"{_short(sys.executable)} -m stepscope"
-    found = shutil.which("stepscope")
-    if found is not None and Path(found).resolve() == ours.resolve():
+    executable = shutil.which("stepscope")
+    if executable is not None and Path(executable).resolve() == ours.resolve():
         return "stepscope"
     return _short(str(ours))
 
@@ -29,7 +29,7 @@ def _short(path: str) -> str:
         here = Path.cwd()
     except OSError:
         return shlex.quote(path)
-    whole = Path(path)
-    if not whole.is_relative_to(here) or whole.parent == here:
+    absolute = Path(path)
+    if not absolute.is_relative_to(here) or absolute.parent == here:
         return shlex.quote(path)
-    return shlex.quote(str(whole.relative_to(here)))
+    return shlex.quote(str(absolute.relative_to(here)))

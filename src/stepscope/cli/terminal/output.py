@@ -47,17 +47,17 @@ def chosen_form(given: Mapping[str, Any]) -> Form:
         StepScopeError: the Parquet file cannot be written.
         UsageError: more than one was requested.
     """
-    asked = [name for name, value in given.items() if value not in (None, False)]
-    if len(asked) > 1:
+    chosen = [name for name, value in given.items() if value not in (None, False)]
+    if len(chosen) > 1:
         raise UsageError(
             "an answer has one form",
             hint="choose one of --json, --csv, --markdown, --spaces and --parquet FILE",
             slug="two-forms",
         )
-    if asked == ["parquet"]:
+    if chosen == ["parquet"]:
         check_output(Path(given["parquet"]))
         return Form("parquet", given["parquet"])
-    return Form(asked[0].removeprefix("as_")) if asked else Form()
+    return Form(chosen[0].removeprefix("as_")) if chosen else Form()
 
 
 def print_answer(
@@ -86,12 +86,12 @@ def print_answer(
         print_out(table.to_json() + "\n", is_json=True)
     elif form.kind == "csv":
         print_out(table.to_csv())
-        _tell_apart(table)
+        _print_notes(table)
     elif form.kind == "spaces":
         from stepscope.report.text import spaced_text
 
         print_out(spaced_text(table))
-        _tell_apart(table)
+        _print_notes(table)
     elif form.kind == "markdown":
         from stepscope.report.markdown import markdown_text
 
@@ -99,7 +99,7 @@ def print_answer(
     elif form.kind == "parquet":
         table.to_parquet(form.file)
         print_err(f"{form.file}: {len(table)} rows")
-        _tell_apart(table)
+        _print_notes(table)
     else:
         from stepscope.report.renderers import Layout
         from stepscope.report.text import answer_lines, print_lines, text_width, wants_colour
@@ -115,7 +115,7 @@ def print_answer(
         print_lines(answer_lines(table, layout), sys.stdout)
 
 
-def _tell_apart(table: Table) -> None:
+def _print_notes(table: Table) -> None:
     """Prints notes on stderr: CSV and Parquet have no place for them."""
     from stepscope.query.text_grid import note_lines
     from stepscope.report.text import print_lines, text_width

@@ -39,4 +39,6 @@ def print_out(text: str, *, is_json: bool = False) -> None:
 def _escaped(line: str) -> str:
     if printable(line) == line:
         return line
-    return "".join(one if printable(one) == one else json.dumps(one)[1:-1] for one in line)
+    return "".join(
+        character if printable(character) == character else json.dumps(character)[1:-1] for character in line
+    )

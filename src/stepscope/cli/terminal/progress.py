@@ -46,8 +46,8 @@ class TerminalProgress(Progress):
         self.finish()
         counts: tuple[ProgressColumn, ...] = ()
         if unit == "bytes":
-            known = (DownloadColumn(), TransferSpeedColumn())
-            counts = (FileSizeColumn(),) if total is None else known
+            columns = (DownloadColumn(), TransferSpeedColumn())
+            counts = (FileSizeColumn(),) if total is None else columns
         elif total is not None:
             counts = (MofNCompleteColumn(),)
         self._bar = RichProgress(

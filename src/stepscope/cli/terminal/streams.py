@@ -91,7 +91,7 @@ def flush(stream: TextIO | None) -> None:
 
 
 def _first_open(*streams: TextIO | None) -> TextIO | None:
-    return next((one for one in streams if one is not None and not getattr(one, "closed", False)), None)
+    return next((stream for stream in streams if stream is not None and not getattr(stream, "closed", False)), None)
 
 
 def _occupy_numbers() -> None:
