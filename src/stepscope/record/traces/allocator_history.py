@@ -36,7 +36,7 @@ class AllocatorHistory:
         try:
             self._ours = not _recorded()
             if self._ours:
-                _record()
+                torch.cuda.memory._record_memory_history(enabled="all", **_OPTIONS)
             _OUT_OF_MEMORY.watch(lambda: write_snapshot(out, name))
         except Exception as error:
             self._available = False
@@ -108,13 +108,3 @@ def _recorded() -> bool:
 
     enabled = getattr(torch._C, "_cuda_isHistoryEnabled", None)
     return enabled is not None and bool(enabled())
-
-
-def _record() -> None:
-    import torch
-
-    try:
-        torch.cuda.memory._record_memory_history(enabled="all", **_OPTIONS)
-    except TypeError:
-        # torch 2.0 has none of these.
-        torch.cuda.memory._record_memory_history(True)

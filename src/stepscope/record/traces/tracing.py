@@ -278,14 +278,7 @@ class Tracer(EveryStep):
     def _graph_captures(self, profiler_lock: OneProfiler) -> GraphCaptures:
         def write(profiler: Any, number: int) -> None:
             name = trace_name(f"{file_safe(self.name)}.capture{number}", self._who.named(), first_step=None)
-
-            def export() -> None:
-                path = write_trace(
-                    profiler.export_chrome_trace, self.out, name, self._max_bytes, since_epoch_s=self._started_epoch_s
-                )
-                self._keep(path)
-
-            self._background.run(export)
+            self._write(profiler, name)
 
         return GraphCaptures(
             profiler_lock,
@@ -355,20 +348,7 @@ class Tracer(EveryStep):
             return
         self.stop_seconds.append(profiling.stop_seconds)
         if recorded:
-
-            def write() -> None:
-                # Replaces an earlier run's trace of this name, but not a file that another process is writing now.
-                path = write_trace(
-                    profiler.export_chrome_trace,
-                    self.out,
-                    name,
-                    self._max_bytes,
-                    unfinished_step=unfinished,
-                    since_epoch_s=self._started_epoch_s,
-                )
-                self._keep(path)
-
-            self._background.run(write)
+            self._write(profiler, name, unfinished)
         elif self._skip_cycle is None and not self.guard.tripped:
             warn_once(f"no trace: the job ended within step {self._number}, the first to be recorded")
 
@@ -396,9 +376,21 @@ class Tracer(EveryStep):
         if not self._over:
             self._end_cycle(exit_reason())
 
-    def _keep(self, path: Path | None) -> None:
-        if path is not None:
-            self.written.append(path)
+    def _write(self, profiler: Any, name: str, unfinished_step: int | None = None) -> None:
+        def write() -> None:
+            # Replaces an earlier run's trace of this name, but not a file that another process is writing now.
+            path = write_trace(
+                profiler.export_chrome_trace,
+                self.out,
+                name,
+                self._max_bytes,
+                unfinished_step=unfinished_step,
+                since_epoch_s=self._started_epoch_s,
+            )
+            if path is not None:
+                self.written.append(path)
+
+        self._background.run(write)
 
     def _give_way(self) -> None:
         """Ends the trace when the job starts its own profiler, which only works after that."""
