@@ -199,14 +199,20 @@ def _run_with(
     return listener, [str(one.message) for one in caught if one.category is RecordingWarning]
 
 
-@pytest.mark.torch
-def test_a_step_that_the_job_never_reaches_is_one_warning(tmp_path: Path) -> None:
+def _asks(at: int, request: Request) -> Callable[[OnDemand, int], None]:
+    """What runs in each step: in one of them the request comes."""
+
     def inside(listener: OnDemand, number: int) -> None:
-        if number == 8:
-            write_request(listener.directory, new_request(at_step=500))
+        if number == at:
+            write_request(listener.directory, request)
         listener._look()
 
-    listener, said = _run_with(tmp_path, inside)
+    return inside
+
+
+@pytest.mark.torch
+def test_a_step_that_the_job_never_reaches_is_one_warning(tmp_path: Path) -> None:
+    listener, said = _run_with(tmp_path, _asks(8, new_request(at_step=500)))
     assert listener.written == []
     assert said == ["no trace on demand was recorded: it was to start at step 500, and rank 0 ended in step 20"]
 
@@ -250,12 +256,7 @@ def test_an_order_from_before_the_job_is_not_taken(tmp_path: Path) -> None:
 def test_a_rank_that_is_not_chosen_records_nothing(tmp_path: Path) -> None:
     request = new_request(at_step=10, ranks="3")
 
-    def inside(listener: OnDemand, number: int) -> None:
-        if number == 3:
-            write_request(listener.directory, request)
-        listener._look()
-
-    listener, said = _run_with(tmp_path, inside)
+    listener, said = _run_with(tmp_path, _asks(3, request))
     assert (listener.written, said) == ([], [])
     assert _states(listener.directory, request) == ["not-chosen"]
 
@@ -332,12 +333,7 @@ def test_a_full_disk_costs_one_warning_and_the_trace_goes_elsewhere(
 def test_a_job_that_ends_while_it_records_writes_the_steps_it_had(tmp_path: Path) -> None:
     request = new_request(steps=50, at_step=10)
 
-    def inside(listener: OnDemand, number: int) -> None:
-        if number == 3:
-            write_request(listener.directory, request)
-        listener._look()
-
-    listener, said = _run_with(tmp_path, inside, steps=14)
+    listener, said = _run_with(tmp_path, _asks(3, request), steps=14)
     assert said == []
     assert _file_steps(listener.written[0])[:4] == [f"ProfilerStep#{n}" for n in (10, 11, 12, 13)]
     assert _states(listener.directory, request) == ["written"]
@@ -349,13 +345,8 @@ def test_a_profiler_of_the_jobs_own_costs_one_warning(tmp_path: Path) -> None:
 
     request = new_request(steps=2, at_step=10)
 
-    def inside(listener: OnDemand, number: int) -> None:
-        if number == 3:
-            write_request(listener.directory, request)
-        listener._look()
-
     with profile(activities=[ProfilerActivity.CPU]) as theirs:
-        listener, said = _run_with(tmp_path, inside)
+        listener, said = _run_with(tmp_path, _asks(3, request))
     (message,) = said
     assert "already runs a profiler" in message
     assert any(event.key == "aten::addmm" for event in theirs.key_averages())

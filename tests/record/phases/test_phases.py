@@ -38,12 +38,20 @@ class Hours:
         self.now += time_ns
 
 
-def _phases(hours: Hours, **options: Any) -> Phases:
+def _phases(**options: Any) -> tuple[Hours, Phases]:
+    hours = Hours()
     phases = Phases(hours)
     for name, value in {"warmup": 0, **options}.items():
         setattr(phases, name, value)
     phases.installed.update(RECORDED_PHASES)
-    return phases
+    return hours, phases
+
+
+def _spend(hours: Hours, phases: Phases, name: str, time_ns: int) -> None:
+    """A phase that lasts so long."""
+    token = phases.open(name)
+    hours.pass_ns(time_ns)
+    phases.close(token)
 
 
 def _times(phases: Phases) -> dict[str, int]:
@@ -52,13 +60,10 @@ def _times(phases: Phases) -> dict[str, int]:
 
 
 def test_a_step_is_its_phases_and_the_rest() -> None:
-    hours = Hours()
-    phases = _phases(hours)
+    hours, phases = _phases()
     phases.start_step(0)
     for name, time_ns in zip(RECORDED_PHASES, (5, 7, 20, 40, 10), strict=True):
-        token = phases.open(name)
-        hours.pass_ns(time_ns)
-        phases.close(token)
+        _spend(hours, phases, name, time_ns)
         hours.pass_ns(1)
     phases.end_step(hours.now)
     assert _times(phases) == {
@@ -73,15 +78,12 @@ def test_a_step_is_its_phases_and_the_rest() -> None:
 
 def test_a_phase_inside_another_has_its_time_alone() -> None:
     """An optimizer that runs forward and backward in a closure, as LBFGS does."""
-    hours = Hours()
-    phases = _phases(hours)
+    hours, phases = _phases()
     phases.start_step(0)
     step = phases.open("optimizer.step")
     hours.pass_ns(3)
     for name in ("forward", "backward"):
-        inner = phases.open(name)
-        hours.pass_ns(10)
-        phases.close(inner)
+        _spend(hours, phases, name, 10)
     hours.pass_ns(4)
     phases.close(step)
     phases.end_step(hours.now)
@@ -96,8 +98,7 @@ def test_a_phase_inside_another_has_its_time_alone() -> None:
 
 
 def test_a_phase_left_open_by_an_exception_ends_with_the_one_around_it() -> None:
-    hours = Hours()
-    phases = _phases(hours)
+    hours, phases = _phases()
     phases.start_step(0)
     outer = phases.open("backward")
     phases.open("forward")
@@ -110,14 +111,10 @@ def test_a_phase_left_open_by_an_exception_ends_with_the_one_around_it() -> None
 
 
 def test_warmup_steps_and_an_epochs_first_do_not_count() -> None:
-    hours = Hours()
-    phases = Phases(hours)
-    phases.warmup = 2
+    hours, phases = _phases(warmup=2)
     for number in range(6):
         phases.start_step(hours.now, first_of_epoch=number == 4)
-        token = phases.open("input_wait")
-        hours.pass_ns(100 + number)
-        phases.close(token)
+        _spend(hours, phases, "input_wait", 100 + number)
         phases.end_step(hours.now)
     assert [row[1] for row in phases.history.rows] == [102, 103, 105]
     assert phases.first_batch_ns == [104]
@@ -125,14 +122,11 @@ def test_warmup_steps_and_an_epochs_first_do_not_count() -> None:
 
 
 def test_the_first_batch_of_an_epoch_is_not_that_of_the_validation_before_it() -> None:
-    hours = Hours()
-    phases = _phases(hours)
+    hours, phases = _phases()
     phases.start_step(0)
     # Each wait, and whether a loader starts over with it: three of a validation, then the epoch's.
     for time_ns, starts_over in ((70, True), (50, False), (60, False), (9, True), (4, False)):
-        token = phases.open("input_wait")
-        hours.pass_ns(time_ns)
-        phases.close(token)
+        _spend(hours, phases, "input_wait", time_ns)
         if starts_over:
             phases.exclude_current()
     phases.end_step(hours.now)
@@ -144,8 +138,7 @@ def test_the_first_batch_of_an_epoch_is_not_that_of_the_validation_before_it() -
     st.lists(st.tuples(st.sampled_from(["open", "close", "pass"]), st.integers(0, 4), st.integers(0, 9)), max_size=60)
 )
 def test_phases_and_residual_add_up_whatever_is_opened_and_closed(actions: list[tuple[str, int, int]]) -> None:
-    hours = Hours()
-    phases = _phases(hours)
+    hours, phases = _phases()
     phases.start_step(0)
     tokens: list[Any] = []
     for action, which, time_ns in actions:
@@ -162,16 +155,12 @@ def test_phases_and_residual_add_up_whatever_is_opened_and_closed(actions: list[
 
 
 def test_a_device_is_marked_around_each_phase_and_read_later() -> None:
-    hours = Hours()
-    phases = _phases(hours)
-    clock = FakeDeviceClock(hours)
-    phases.clock = clock
+    hours, phases = _phases()
+    phases.clock = clock = FakeDeviceClock(hours)
     for _ in range(3):
         phases.start_step(hours.now)
         for name, time_ns in (("input_wait", 50), ("forward", 20), ("backward", 40)):
-            token = phases.open(name)
-            hours.pass_ns(time_ns)
-            phases.close(token)
+            _spend(hours, phases, name, time_ns)
         phases.end_step(hours.now)
     assert phases.device_steps == 0
     clock.finish()
@@ -182,8 +171,7 @@ def test_a_device_is_marked_around_each_phase_and_read_later() -> None:
 
 def test_a_step_that_was_timed_in_place_of_many_counts_as_many_on_the_device_too() -> None:
     """Two long steps, each timed for itself, and one that stands for 256 short ones; read when all three are over."""
-    hours = Hours()
-    phases = _phases(hours)
+    hours, phases = _phases()
     phases.clock = clock = FakeDeviceClock(hours)
     took = [(1, 30_000), (1, 30_000), (256, 2_000)]
     for every, time_ns in took:
@@ -195,9 +183,7 @@ def test_a_step_that_was_timed_in_place_of_many_counts_as_many_on_the_device_too
             phases.untimed.resume(hours.now)
         phases.start_step(hours.now, number=next_timed(phases.steps + 1, every))
         for name in ("forward", "backward", "optimizer"):
-            token = phases.open(name)
-            hours.pass_ns(time_ns)
-            phases.close(token)
+            _spend(hours, phases, name, time_ns)
             if every > 1 and name == "backward":
                 clock.finish()
         phases.end_step(hours.now)
@@ -213,8 +199,7 @@ def test_a_step_that_was_timed_in_place_of_many_counts_as_many_on_the_device_too
 
 def test_a_device_that_finished_before_the_optimizer_waits_for_the_host() -> None:
     for done_at_once, idle in ((True, 4), (False, 0)):
-        hours = Hours()
-        phases = _phases(hours)
+        hours, phases = _phases()
         phases.clock = FakeDeviceClock(hours, done_at_once=done_at_once)
         for _ in range(4):
             phases.start_step(hours.now)
@@ -225,10 +210,8 @@ def test_a_device_that_finished_before_the_optimizer_waits_for_the_host() -> Non
 
 
 def test_no_mark_gets_into_a_graph_that_the_job_captures() -> None:
-    hours = Hours()
-    phases = _phases(hours)
-    clock = FakeDeviceClock(hours, done_at_once=True)
-    phases.clock = clock
+    hours, phases = _phases()
+    phases.clock = clock = FakeDeviceClock(hours, done_at_once=True)
     phases.start_step(0)
     clock.is_capturing = True
     before = (clock.made, clock.asked)
@@ -251,8 +234,7 @@ def test_memory_is_read_now_and_then_and_its_peak_kept() -> None:
         def read(self) -> tuple[int | None, int | None, int | None]:
             return next(self.readings)
 
-    hours = Hours()
-    phases = _phases(hours, memory=Reader(), memory_every=2)
+    hours, phases = _phases(memory=Reader(), memory_every=2)
     for _ in range(6):
         phases.start_step(hours.now)
         phases.end_step(hours.now)
@@ -268,8 +250,7 @@ def test_a_peak_that_the_system_counts_late_is_no_less_than_what_is_in_use() -> 
         def read(self) -> tuple[int | None, int | None, int | None]:
             return 5, 3, None
 
-    hours = Hours()
-    phases = _phases(hours, memory=Reader(), memory_every=1)
+    hours, phases = _phases(memory=Reader(), memory_every=1)
     phases.start_step(hours.now)
     phases.end_step(hours.now)
     assert (phases.history.rows[0][-3:], phases.peak_bytes) == ((5, 5, 0), 5)
@@ -281,8 +262,7 @@ def test_steps_that_are_kept_late_in_a_long_run_have_their_memory(fresh_first: b
         def read(self) -> tuple[int | None, int | None, int | None]:
             return 5, 9, None
 
-    hours = Hours()
-    phases = _phases(hours, memory=Reader())
+    hours, phases = _phases(memory=Reader())
     if fresh_first:  # counted steps then have other numbers
         phases.start_step(hours.now, first_of_epoch=True)
         phases.end_step(hours.now)
@@ -294,8 +274,7 @@ def test_steps_that_are_kept_late_in_a_long_run_have_their_memory(fresh_first: b
 
 
 def test_a_file_of_a_running_job_has_some_of_its_steps() -> None:
-    hours = Hours()
-    phases = _phases(hours)
+    hours, phases = _phases()
     for _ in range(300):
         phases.start_step(hours.now)
         hours.pass_ns(10)
@@ -309,8 +288,7 @@ def test_a_file_of_a_running_job_has_some_of_its_steps() -> None:
 
 
 def test_twenty_thousand_steps_take_no_more_memory_than_five_thousand() -> None:
-    hours = Hours()
-    phases = _phases(hours, memory=MemoryReader(), memory_every=1000)
+    hours, phases = _phases(memory=MemoryReader(), memory_every=1000)
     phases.clock = FakeDeviceClock(hours, done_at_once=True)
 
     def run(steps: int) -> None:
@@ -336,9 +314,7 @@ def test_a_summary_says_what_was_not_measured() -> None:
     phases.warmup = 0
     phases.installed.update({"forward", "backward"})
     phases.start_step(0)
-    token = phases.open("forward")
-    hours.pass_ns(30)
-    phases.close(token)
+    _spend(hours, phases, "forward", 30)
     hours.pass_ns(70)
     phases.end_step(hours.now)
     summary = phases_document(phases, PROCESS, 0)
@@ -449,17 +425,14 @@ def test_work_of_other_threads_is_not_the_loops(tmp_path: Path) -> None:
 
 @pytest.mark.thins
 def test_few_steps_are_timed_where_timing_them_takes_long() -> None:
-    hours = Hours()
-    phases = _phases(hours)
+    hours, phases = _phases()
     timed = []
     for number in range(1, 400):
         phases.start_step(hours.now, number=number)
         if not phases.resting:
             timed.append(number)
         for name in ("forward", "backward"):
-            token = phases.open(name)
-            hours.pass_ns(500_000)
-            phases.close(token)
+            _spend(hours, phases, name, 500_000)
         phases.end_step(hours.now)
         phases.took(12_000)  # 1.2 % of the step
         phases.settle()
@@ -474,8 +447,7 @@ def test_few_steps_are_timed_where_timing_them_takes_long() -> None:
 
 
 def test_every_step_of_long_ones_is_timed() -> None:
-    hours = Hours()
-    phases = _phases(hours)
+    hours, phases = _phases()
     for number in range(1, 100):
         phases.start_step(hours.now, number=number)
         hours.pass_ns(20_000_000)
@@ -490,7 +462,7 @@ def test_ranks_that_time_different_steps_have_some_in_common() -> None:
     """Without talking to each other: both are powers of two, and count the job's steps."""
     of_ranks = []
     for own_ns in (3_000, 25_000):
-        phases = _phases(Hours())
+        _, phases = _phases()
         timed = set()
         for number in range(1, 2000):
             phases.start_step(0, number=number)
@@ -506,11 +478,9 @@ def test_ranks_that_time_different_steps_have_some_in_common() -> None:
 
 
 def test_between_timed_steps_hooks_do_nothing() -> None:
-    hours = Hours()
-    phases = _phases(hours)
+    hours, phases = _phases()
     phases.budget.interval = 4
-    clock = FakeDeviceClock(hours)
-    phases.clock = clock
+    phases.clock = clock = FakeDeviceClock(hours)
     for number in (number for number in range(1, 5) if next_timed(number, 4) != number):
         phases.start_step(hours.now, number=number)
         assert phases.open("forward") is None
@@ -523,8 +493,7 @@ def test_between_timed_steps_hooks_do_nothing() -> None:
 
 def test_the_first_batch_of_an_epoch_is_noted_in_a_step_that_is_not_timed() -> None:
     """The loop only knows that the loader starts over when it waits for the batch."""
-    hours = Hours()
-    phases = _phases(hours)
+    hours, phases = _phases()
     phases.budget.interval = 4
     phases.start_step(0, number=3)
     token = phases.open("input_wait")
