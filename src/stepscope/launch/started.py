@@ -1,9 +1,8 @@
-"""The starter, which a tool starts in place of the command: claims the right to run it, runs it, and records how it
-ended.
+"""The starter, which a tool starts in place of the command: claims the command, runs it, and records how it ended.
 
-If a tool fails, it matters whether it had already started the command, because then it must not be started again; and a
-tool's exit code is not always the command's (nvprof's is 9 for any failure). So the starter stands in between: it runs
-the command only if it claims it first, is its parent, and writes down the wait status from the kernel.
+If a tool fails, a command that it has started must not be started again; and a tool's exit code is not always the
+command's (nvprof's is 9 for any failure). So the starter runs the command only if it claims it first, is its parent,
+and writes down the wait status from the kernel.
 
 It is run by path, isolated and without site-packages, so it imports nothing of ours. Arguments: the folder shared with
 the supervisor, the supervisor's process id, and the command.

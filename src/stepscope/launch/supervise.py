@@ -1,8 +1,8 @@
 """Runs the command under a tool so that the job does not notice: once, to its end, with its own exit code.
 
-The job's process stays as supervisor, known to the launcher: it passes the launcher's signals on to the command, and
-ends as the command ended. Tool, starter and command have their own process group, so that a signal to the job's group
-arrives once; on a terminal they stay in the foreground group, where Ctrl-C reaches all of them anyway.
+The job's process stays as supervisor: it passes the launcher's signals on to the command, and ends as the command
+ended. Tool, starter and command have their own process group, so that a signal to the job's group arrives once; on a
+terminal they stay in the foreground group, which Ctrl-C reaches anyway.
 """
 
 from __future__ import annotations

@@ -8,9 +8,7 @@
 
     stepscope.value("tokens", batch.numel())
 
-When nothing records, `region` returns a shared object that does nothing. If a plan names the region, it is timed; in a
-trace it becomes a range; with `STEPSCOPE_NVTX=1` it becomes an NVTX range, which Nsight Systems and Nsight Compute
-show.
+A region is timed if a plan names it, and is a range in a trace; with `STEPSCOPE_NVTX=1` it is an NVTX range.
 """
 
 from __future__ import annotations
@@ -18,8 +16,8 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ParamSpec, TypeVar
 
 from stepscope.base.quoting import printable
@@ -238,20 +236,13 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-class _Nvtx:
-    """A range for NVIDIA's tools."""
-
-    __slots__ = ("_name", "_nvtx")
-
-    def __init__(self, nvtx: Any, name: str) -> None:
-        self._nvtx = nvtx
-        self._name = name
-
-    def __enter__(self) -> None:
-        self._nvtx.range_push(self._name)
-
-    def __exit__(self, *_: object) -> None:
-        self._nvtx.range_pop()
+@contextmanager
+def _nvtx_range(nvtx: Any, name: str) -> Iterator[None]:
+    nvtx.range_push(name)
+    try:
+        yield
+    finally:
+        nvtx.range_pop()
 
 
 _nvtx: Any = None
@@ -269,7 +260,7 @@ def _open_nvtx(name: str) -> AbstractContextManager[Any] | None:
             stop_listening(_open_nvtx)
             return None
         _nvtx = nvtx
-    return _Nvtx(_nvtx, name)
+    return _nvtx_range(_nvtx, name)
 
 
 if os.environ.get("STEPSCOPE_NVTX", "") not in ("", "0"):

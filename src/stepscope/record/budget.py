@@ -1,9 +1,8 @@
 """Decides how often a step is measured, by the cost of measuring it.
 
-One step in each block of k is measured, k being a power of two. Its place is drawn, because otherwise something that a
-job does every 64th step would always be measured, or never. It is drawn only from the numbers of the job's steps, and
-from the steps that a smaller k measures: so ranks with different k measure steps in common without communicating, and a
-job whose ranks wait for one another pays for the same steps.
+One step in each block of k, a power of two, is measured. Its place is drawn, or what a job does every 64th step would
+always be measured, or never. It is drawn from the job's step numbers and from the steps that a smaller k measures, so
+that ranks with different k measure steps in common without communicating.
 """
 
 from __future__ import annotations

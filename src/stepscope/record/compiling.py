@@ -1,8 +1,7 @@
 """Keeps our hooks out of code that torch.compile traces.
 
-The compiler follows Python calls, including ours, and cannot trace clocks: a hook of ours inside a compiled function
-would split its graph, or raise with `fullgraph=True`. While it traces, `torch.compiler.is_compiling()` is True, so a
-hook that asks that first leaves nothing in the compiled code. So what runs inside compiled code is not observed.
+The compiler follows our calls too and cannot trace clocks: a hook inside a compiled function would split its graph, or
+raise with `fullgraph=True`. So a hook first asks `torch.compiler.is_compiling()`, which leaves nothing in the code.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """A bounded queue of measurements that have been made but cannot be read yet.
 
-A device reaches the marks of a step long after the host has left the step. Reading them at once would wait for the
-device; keeping all of them would fill the memory of a host that runs ahead. So they wait here, for at most `capacity`
-iterations, and the oldest is dropped when there is no room. With several streams, a device reaches the marks of one
-long before those of another, so each mark is queried.
+A device reaches the marks of a step long after the host has left it. Reading them at once would wait for the device,
+and storing all would fill the memory of a host that runs ahead. So they wait here, and the oldest is dropped when there
+is no room. Each mark is queried, because streams reach theirs at different times.
 """
 
 from __future__ import annotations

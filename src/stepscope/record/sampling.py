@@ -1,8 +1,7 @@
 """Samples a script's call stacks, Python and native, with py-spy, from outside while it runs.
 
-py-spy is a separate process that reads ours; it stops a thread while it unwinds native frames. Its parent is a shell
-that resumes this process if py-spy dies while it has stopped it. A failure costs the samples and one warning, never the
-job.
+py-spy is a separate process, which stops a thread while it unwinds native frames. Its parent is a shell that resumes
+us if py-spy dies meanwhile. A failure costs the samples and one warning, never the job.
 """
 
 from __future__ import annotations

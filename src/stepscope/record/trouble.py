@@ -1,8 +1,7 @@
 """Handles errors of the recording itself: one warning, and the job continues without it.
 
-Everything that the recorder installs in a training job runs through a `Guard`. Our first exception stops the recording
-with one warning, and never reaches the job. Hooks are removed at the next boundary between iterations instead of at
-once, because torch may be iterating over them.
+All that the recorder installs in a job runs through a `Guard`: our first exception stops the recording and never
+reaches the job. Hooks are removed at the next boundary between iterations, because torch may be iterating over them.
 """
 
 from __future__ import annotations
@@ -50,7 +49,13 @@ class Guard:
     def __init__(self, what: str) -> None:
         self.what = what
         self.error: BaseException | None = None
+        self._pid = os.getpid()
         _GUARDS.add(self)
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this is a forked child, whose parent records; also if C has forked it."""
+        return os.getpid() != self._pid
 
     @property
     def tripped(self) -> bool:

@@ -1,10 +1,8 @@
 """Nsight Compute: hardware counters of single kernels, each repeated as often as the counters need.
 
-NCCL's kernels are left out, because one that is repeated alone waits forever for the other ranks. Repeating kernels
-takes seconds each, so their number is limited on each rank: ncu counts the launches of all processes under it together
-(`--filter-mode=per-gpu`: on each device). Nodes of CUDA graphs count as kernels, by default (`--graph-profiling=node`).
-None is skipped at the start: ncu fixes the clocks and flushes the caches before each run of a kernel, so that the first
-launch measures like the hundredth.
+NCCL's kernels are left out, because one that is repeated alone waits forever for the other ranks. Repeating takes
+seconds, so the number of kernels is limited on each rank (`--filter-mode=per-gpu`: on each device). Nodes of CUDA
+graphs count as kernels. None is skipped: ncu fixes the clocks and flushes the caches before each run of a kernel.
 """
 
 from __future__ import annotations

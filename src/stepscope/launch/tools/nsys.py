@@ -1,8 +1,7 @@
 """Nsight Systems: a timeline of CUDA, NVTX, cuBLAS and cuDNN.
 
-Without sampling and context switches, which cost most and need permissions. `--kill=none`, because nsys otherwise ends
-the command with the collection; `--wait=primary`, because it otherwise waits for processes that the command leaves
-running.
+Sampling and context switches cost most and need permissions. Without `--kill=none` nsys ends the command with the
+collection; without `--wait=primary` it waits for processes that the command leaves running.
 """
 
 from __future__ import annotations

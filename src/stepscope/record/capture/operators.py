@@ -1,8 +1,8 @@
 """Ranges of operators for profilers that do not know torch: name, shapes, types, and autograd's numbers.
 
-If the job uses CUDA, torch writes them itself (`emit_nvtx`), in C++ and without types; the types are observed in the
-step before. Otherwise a dispatch mode writes them in torch's grammar, with types and values. It sees operators below
-autograd, as `inline` does (`aten::addmm` instead of `aten::linear`), and no code that torch.compile made.
+If the job uses CUDA, torch writes them (`emit_nvtx`) without types, which are observed in the step before. Otherwise a
+dispatch mode of ours writes them. It sees operators below autograd (`aten::addmm` instead of `aten::linear`), and no
+compiled code.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ parts; they are also written without a signal, for users who run the profiler th
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,7 +50,6 @@ class CapturedSteps(EveryStep):
         self._misses_first = False
         self._captured = False
         self._over = False
-        self._pid = os.getpid()
 
     @property
     def records_values(self) -> bool:
@@ -76,7 +74,7 @@ class CapturedSteps(EveryStep):
         # Waiting costs nothing, in most steps of most jobs.
         if self._search is None and self._number < self._first:
             return
-        if os.getpid() != self._pid:
+        if self.guard.inherited:
             return
         if self.over:
             with contextlib.suppress(Exception):
@@ -92,7 +90,7 @@ class CapturedSteps(EveryStep):
             self._hooks.ask(self._ranges.close, token)
 
     def stop(self) -> list[Path]:
-        if os.getpid() != self._pid or self.stopped:
+        if self.guard.inherited or self.stopped:
             return []
         self.stopped = True
         if not self._captured and not self.over:

@@ -6,8 +6,7 @@
     for batch in inline.iterate(loader):
         ...
 
-Without `start`, `iterate(loader)` is the loader itself and `iteration()` does nothing. If the environment variable
-`STEPSCOPE_INLINE` is set to a plan's file (or to `auto` or `phases`), the first `iterate` or `iteration` starts
+If `STEPSCOPE_INLINE` is set to a plan's file (or to `auto` or `phases`), the first `iterate` or `iteration` starts
 recording and writes to `STEPSCOPE_OUT`.
 """
 

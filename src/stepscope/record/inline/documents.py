@@ -1,8 +1,7 @@
-"""The two files of a recorded process, as JSON objects: inline events, and phases.
+"""The files of a recorded process as JSON objects: inline events, and the phases of every step.
 
 `<host>.<rank>.prof.json` has the fields of HugeCTR's inline profiler (times in ms, as there), with statistics and raw
-samples beside them (in ns). `<host>.<rank>.phases.json` summarises every step's phases, small enough to keep for each
-run and to compare runs.
+samples (in ns). `<host>.<rank>.phases.json` is small enough to store for each run.
 """
 
 from __future__ import annotations

@@ -1,20 +1,16 @@
 """Decides which iteration measures what: one event at a time, so that the measured job behaves as the real one.
 
-After the warm-up, one iteration is observed without clocks, to learn which planned events really run, how often and in
-what order. Then each event is alone for R + 1 iterations, of which the first is discarded (new hooks, a recaptured
-graph, caches). Once in several armed iterations, one runs without any hook, so that the cost of measuring is measured,
-too. If that is more than a small part of an iteration, only one in k is armed (see `Budget`).
+After the warm-up, one iteration is observed without clocks, to learn which planned events run and in what order. Then
+each event is alone for R + 1 iterations, of which the first is discarded (new hooks, a recaptured graph, caches). Once
+in several armed iterations, one runs without hooks, to measure the cost of measuring. If that is high, only one in k is
+armed (see `Budget`).
 
-In rounds, each event gets a few iterations in a row, the longest events first, then all again, in turns of four, since
-the first of each turn is discarded. A short job gets a little of what matters, a long one ever narrower intervals from
-measurements that are spread over all of it. If the number of remaining iterations is known, turns are as long as it
-allows for all events equally.
+In rounds, each event gets a few iterations in a row, the longest events first, then all again, in turns of four. So a
+short job measures a little of what matters, and a long one measures all of it over its entire run. If the number of
+remaining iterations is known, turns are as long as it allows for all events equally.
 
-If not every iteration is armed, hooks are removed between two armed ones. Then each can be another event's, none is
-discarded, and an event's measurements are as far apart as those of all events allow. Measurements in a row would be of
-one part of the run and alike, and their interval too narrow for a job whose speed drifts.
-
-This module knows neither torch nor clocks nor hooks: it gets an iteration and says what to do in it.
+If not every iteration is armed, hooks are removed between two armed ones. Then each can be another event's and none is
+discarded; measurements in a row would make the interval too narrow for a job whose speed drifts.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,7 +81,6 @@ class Session(Recording):
         self._rested = 0
         self._left_ns: int | None = None  # when the last iteration ended, if the next did not follow at once
         self._ask_ddp_at = _ASK_DDP_FIRST
-        self._pid = os.getpid()
         self._survived = handled_exception()
         self._started = time.monotonic()
         self._save_at = self._started + _FIRST_SAVE_SECONDS
@@ -325,7 +323,7 @@ class Session(Recording):
     def stop(self) -> list[Path]:
         if self._successor is not None:
             self._successor.stop()
-        if self.stopped or os.getpid() != self._pid:
+        if self.stopped or self.guard.inherited:
             return self.written
         self.stopped = True
         self._at_end.cancel()
@@ -408,7 +406,7 @@ class Session(Recording):
 
     def _save_at_end(self) -> None:
         """On SIGTERM, perhaps within a step: writes what there is and changes nothing in the job."""
-        if self.stopped or os.getpid() != self._pid:
+        if self.stopped or self.guard.inherited:
             return
         recorder, phases = self._recorder, self._phases
         self._files.ended = exit_reason()

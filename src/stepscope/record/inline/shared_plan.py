@@ -1,9 +1,7 @@
-"""Shares one plan among ranks that each have watched what they run: rank 0's, so that their measurements can be
-compared.
+"""Shares rank 0's plan among ranks that each have watched what they run, so that measurements can be compared.
 
-Rank 0 writes its plan into the folder of the files, where a thread of each other rank looks for it. The job does not
-wait: its iterations run undisturbed meanwhile. A rank uses its own plan if it does not find rank 0's in time, because
-it sees another folder, or does not run the plan's events, as a pipeline stage.
+Rank 0 writes its plan into the folder of the files, where a thread of each other rank looks for it; the job does not
+wait. A rank uses its own plan if it does not find rank 0's in time, or does not run its events, as a pipeline stage.
 """
 
 from __future__ import annotations

@@ -7,15 +7,15 @@
 | `os._exit`, `os.execv`, `os.execve`       | `leave` in the calling thread, then `save`                        |
 | SIGKILL, a crash                          | nothing                                                           |
 
-The process still ends as it would have: by the signal if the job does not handle it, or through the job's own handler.
-A job may wrap our handler in its own, as frameworks do; then the job decides whether to continue, and ours only saves.
+The process still ends as it would have: by the signal, or through the job's own handler. If the job wraps our handler
+in its own, as frameworks do, it decides whether to continue, and ours only saves.
 
-Python runs signal handlers between two of its instructions, so a job that waits in a collective would handle the signal
-only after that. A thread notices the signal at once. It saves if the job has replaced our handler, and it ends a
-process that should have ended but has not reached our handler after `PATIENCE_SECONDS`.
+Python runs signal handlers between two instructions, so a job that waits in a collective would handle the signal only
+after that. A thread notices it at once: it saves if the job has replaced our handler, and ends a process that has not
+reached our handler after `PATIENCE_SECONDS`.
 
-Until a forked child has left the recording, it still has our handler and the thread's socket. So SIGTERM is blocked
-around a fork, and the thread only accepts signals from its own process.
+A forked child has our handler and the thread's socket until it has left the recording. So SIGTERM is blocked around a
+fork, and the thread only accepts signals from its own process.
 """
 
 from __future__ import annotations

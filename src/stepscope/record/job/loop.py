@@ -1,15 +1,14 @@
 """Finds the iterations of a loop without our calls, from its optimizer and DataLoader.
 
-An iteration ends where `optimizer.step()` returns. With gradient accumulation that is one iteration for several
-batches, which the phases tell apart by counting backwards. If a DataLoader starts over, an epoch started or a
-validation ran, so that iteration does not count, unless one starts over in every iteration (`next(iter(loader))`),
-which is then normal for the job.
+An iteration ends where `optimizer.step()` returns, with gradient accumulation after several batches. If a DataLoader
+starts over, an epoch or a validation started, so that iteration does not count, unless one starts over in every
+iteration (`next(iter(loader))`).
 
-Of several optimizers, the first that steps counts. If it stops while another continues, as after a pretraining or a
-warm-up with its own optimizer, the other one takes its place, immediately if the job has freed the first.
+Of several optimizers, the first that steps counts. If it stops while another continues, as after a warm-up with its
+own optimizer, the other one takes its place.
 
-A step inside compiled code, or of an optimizer that is not torch's, cannot be observed. If backwards return and it is
-certain that no step can be observed, iterations end where a backward returns, until a step is observed.
+A step inside compiled code, or of an optimizer that is not torch's, cannot be observed. If it is certain that none can
+be, iterations end where a backward returns, until a step is observed.
 """
 
 from __future__ import annotations

@@ -4,17 +4,13 @@
         for batch in listener.iterate(loader):
             ...
 
-Then, wherever the directory is visible: `stepscope trigger runs/a/trigger --steps 3`. `request` explains how the ranks
-agree on the step.
-
-A thread watches the directory, so that a hanging file system does not delay a step; the training loop itself only
-compares two numbers.
+Then, wherever the directory is visible: `stepscope trigger runs/a/trigger --steps 3` (see `request`). A thread watches
+the directory, so that a hanging file system does not delay a step; the loop itself only compares two numbers.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import statistics
 import sys
@@ -92,7 +88,6 @@ class OnDemand(EveryStep):
         self._complained = False
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
-        self._pid = os.getpid()
 
     @property
     def over(self) -> bool:
@@ -136,7 +131,7 @@ class OnDemand(EveryStep):
             self.guard.trip(error)
 
     def stop(self) -> list[Path]:
-        if os.getpid() != self._pid or self.stopped:
+        if self.guard.inherited or self.stopped:
             return self.written
         self.stopped = True
         self._ending.set()

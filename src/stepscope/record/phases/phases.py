@@ -1,15 +1,12 @@
 """Times the phases of every step, always on: input wait, copy to the device, forward, backward, optimizer.
 
-Each moment of a step belongs to the innermost open phase, or to none: that is the residual. So the phases and the
-residual of a step add up exactly to its time on the host.
+Each moment of a step belongs to the innermost open phase, or to the residual: they add up exactly to the step's time on
+the host. Marks on the stream of the model's device give the device time of each phase, and show whether the device had
+already finished when the host asked.
 
-If the model is on a device, marks on its stream give the device time of each phase, and show whether the device had
-already finished when the host asked: then it waits for the host.
-
-If timing a step takes more than a small part of it, only one in k is timed (see `Budget`); in between, hooks return at
-once. The total time of the steps in between is still known from the clock at their start and end, so the mean step
-covers all of them, however long rare ones are. A timed step stands for those that ended since the last one, including
-itself. An iteration that breaks off, or in which an epoch starts, ends the block before it.
+If timing a step costs too much, only one in k is timed (see `Budget`). The total time of the steps in between is still
+known from the clock at their start and end, so the mean step covers all of them; a timed step represents those since
+the last one. An iteration that breaks off, or in which an epoch starts, ends the block before it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Samples where in the program steps spend their time: the training thread's stack, some twenty times a second.
 
-Phases are timed exactly, but leave a residual without a name: a batch that the loop makes itself, gradient clipping,
-`.item()`, logging, a checkpoint. A thread reads the stack and the open phase at random moments; nothing is patched, and
-the training thread runs no code of ours for it. Only Python frames: a wait for the device appears at the line that
-waits.
+Phases leave a residual without a name: gradient clipping, `.item()`, logging, a checkpoint. A thread reads the stack
+and the open phase at random moments and patches nothing. Only Python frames: a wait for the device is at its line.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ seen, because a rank that leaves alone leaves the others waiting in a collective
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -64,7 +63,6 @@ class Survey(Recording):
         self._stages = (*("untouched", "discover"), *(timed * iterations), "plain", *(operators * iterations))
         self._finished = finished
         self._swallowed = swallowed
-        self._pid = os.getpid()
         self._capturing = capturing_check()
         # Not the loop's guard: after a hook fails, the loop must still drive the survey, or an endless script would not
         # be ended.
@@ -119,7 +117,7 @@ class Survey(Recording):
             self.start_iteration()
 
     def start_iteration(self, *, first_of_epoch: bool = False, number: int | None = None) -> int:  # noqa: ARG002 - it counts itself
-        if self._not_mine() or self._capturing():
+        if self.guard.inherited or self._capturing():
             return self.iterations
         self.end_iteration()
         if self.iterations >= len(self._stages):
@@ -135,7 +133,7 @@ class Survey(Recording):
         return self.iterations
 
     def end_iteration(self) -> None:
-        if self._not_mine():
+        if self.guard.inherited:
             return
         if self.ended:
             self._leave()
@@ -155,7 +153,7 @@ class Survey(Recording):
             self._leave()
 
     def abandon(self, iteration: int | None = None, *, began: bool = True) -> None:
-        if not self._running or self._not_mine() or iteration not in (None, self.iterations):
+        if not self._running or self.guard.inherited or iteration not in (None, self.iterations):
             return
         self._running = False
         if not began:
@@ -167,7 +165,7 @@ class Survey(Recording):
         self._excluded = True
 
     def data_wait_start(self) -> tuple[Any, Any]:
-        watch = None if self._not_mine() else self._watch
+        watch = None if self.guard.inherited else self._watch
         return watch, None if watch is None else self._hooks.ask(watch.open, "input_wait")
 
     def data_wait_end(self, token: tuple[Any, Any]) -> None:
@@ -180,13 +178,10 @@ class Survey(Recording):
 
     def stop(self) -> list[Path]:
         self.stopped = True
-        if not self._not_mine() and not self.ended:
+        if not self.guard.inherited and not self.ended:
             self._running = False
             self._finish()
         return []
-
-    def _not_mine(self) -> bool:
-        return os.getpid() != self._pid
 
     @property
     def _watch(self) -> ObservingWatch | None:

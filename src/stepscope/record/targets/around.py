@@ -1,9 +1,8 @@
 """Wraps the calls of one module, in a place that copies of the module do not inherit.
 
 A hook in `module._forward_hooks`, or a `forward` set on the module, is copied and pickled with it: `torch.save(model)`
-would raise, and a copy that a job keeps as its average would call us, or even the original's `forward`. torch has an
-attribute for what replaces a module's call (`_compiled_call_impl`, set by `module.compile()`) and leaves it out of
-copies and files.
+would raise, and a copy would call us. torch leaves `_compiled_call_impl`, which replaces a module's call, out of copies
+and files.
 """
 
 from __future__ import annotations

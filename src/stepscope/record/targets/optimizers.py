@@ -1,12 +1,11 @@
 """Observes the steps of every optimizer, even in versions of torch that remove their own hooks from them.
 
-torch calls its global hooks from a wrapper around each optimizer class's `step`. The first versions with torch.compile
-remove that wrapper from their own classes, once per process, when something is compiled, and no hook is called any
-more. Such a class is "deaf", and gets a wrapper of ours while anything observes.
+torch calls its global hooks from a wrapper around each optimizer class's `step`. Torch 2.1 removes that wrapper from
+its own classes when something is compiled, and no hook is called any more. Such a class is "deaf", and gets a wrapper
+of ours while anything observes.
 
-A compiled step contains the hooks that were installed, and is recompiled when these change. So torch has one pair of
-our hooks for all observers. Compiled, it does nothing; it stays installed where steps seem to be compiled, which then
-cannot be observed.
+A compiled step contains the installed hooks, and is recompiled when these change. So torch has one pair of our hooks
+for all observers; compiled, it does nothing, and it stays where steps seem to be compiled.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Receives what targets observe in an iteration: an observing watch takes everything, an armed one one event.
 
-Installed targets (see `targets`) call `open(label)` when something starts and pass the returned token to `close` when
-it ends. A token of None means that it is not wanted. Closing again moves the end: a module's backward ends with the
-last of its nodes, which is only known afterwards.
+Targets call `open(label)` when something starts and pass the token to `close` when it ends; None means that it is not
+needed. Closing again moves the end: a module's backward ends with the last of its nodes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Records the captures of CUDA graphs, a file each, which tell what replays run.
+"""Records the captures of CUDA graphs, a file each, which show what replays run.
 
 A job captures its graphs when it starts, long before the traced steps. So torch's profiler runs around each capture.
-Its file is marked as a capture, and is read with the traces beside it. If a trace is being recorded it contains the
-capture; if the job's own profiler runs, nothing is recorded.
+Its file is read with the traces. A trace that is being recorded contains the capture.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Tracks collectives on the CPU that are running when the profiler is to stop.
 
-gloo writes the end of a collective into the profiler's records from its own thread, or from the thread that waits for
-it, but torch frees those records when the profiler stops. So a collective that ends later writes into memory that
-belongs to the job again (seen with torch 2.13: in one of ten stops under DistributedDataParallel, in each stop with an
-`isend` that is waited for in the next step). So the profiler stops only when gloo's threads are idle and everything
-started has ended.
+gloo writes the end of a collective into the profiler's records from its own thread, or from the one that waits for it,
+but torch frees those records when the profiler stops. A later end writes into memory that belongs to the job again
+(torch 2.13: in one of ten stops under DistributedDataParallel). So the profiler stops only when gloo's threads are idle
+and everything started has ended.
 """
 
 from __future__ import annotations

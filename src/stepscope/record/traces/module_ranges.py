@@ -1,8 +1,7 @@
 """Adds module paths to a recording: a range `nn.Module: layers.0.attn` around every module's forward.
 
-The profiler itself writes `nn.Module: Linear_3`, and only with stacks. Ranges cost some microseconds per module, in
-recorded steps only. The model itself has no path: its range is named after its class, and the file lists the classes of
-all modules, the model's under "".
+The profiler itself writes `nn.Module: Linear_3`, and only with stacks. The model itself has no path: its range is named
+after its class. The file lists the classes of all modules, the model's under "".
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Ensures that one profiler runs at a time, with priority for the job's own.
 
-torch has one profiling session per process. If a second one warms up or starts, the first comes back empty, or the
-process crashes. So while a trace of ours may run, the functions with which torch prepares and enables a session are
-replaced: when the job starts its own session, ours ends first.
+torch has one profiling session per process; a second one empties or crashes the first. So while a trace of ours may
+run, the functions with which torch starts a session are replaced: when the job starts its own, ours ends first.
 """
 
 from __future__ import annotations

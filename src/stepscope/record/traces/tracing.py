@@ -5,8 +5,7 @@
             ...
             tracer.step()
 
-Stopping the profiler delays the job, which cannot be avoided; exporting, compressing and writing happen in the
-background, in temporary space, and the file gets its name when it is complete.
+Stopping the profiler delays the job; exporting, compressing and writing happen in the background.
 """
 
 from __future__ import annotations
@@ -115,7 +114,6 @@ class Tracer(EveryStep):
         self._longest_seconds = 0.0
         self._values: dict[str, dict[int, float]] = {}
         self._skip_cycle: int | None = None
-        self._pid = os.getpid()
         self._survived = handled_exception()
         self._at_end: AtEnd | None = None
         self._thread = 0
@@ -175,7 +173,7 @@ class Tracer(EveryStep):
             self._give_up(error)
 
     def step(self, number: int | None = None) -> None:
-        if self._over or os.getpid() != self._pid:
+        if self._over or self.guard.inherited:
             return
         if self.guard.error is not None:
             self._give_up(self.guard.error)
@@ -198,7 +196,7 @@ class Tracer(EveryStep):
             of_steps[self._number] = of_steps.get(self._number, 0) + number
 
     def stop(self, *, wait_seconds: float = 120.0) -> list[Path]:
-        if os.getpid() != self._pid:
+        if self.guard.inherited:
             return self.written
         self.stopped = True
         if not self._over:
@@ -396,7 +394,7 @@ class Tracer(EveryStep):
         """Ends the trace when the job starts its own profiler, which only works after that."""
         if self._captures is not None:
             self._captures.give_way()
-        if self._over or self._profiling is None or os.getpid() != self._pid:
+        if self._over or self._profiling is None or self.guard.inherited:
             return
         self._give_up(RuntimeError("the job starts a profiler of its own, and only one can record"))
 
