@@ -116,6 +116,7 @@ def index_page() -> str:
         "* [Filters](filters.md): any question about some events, a module or a time window\n"
         "* [Export](export.md): a trace of all ranks for Perfetto and chrome://tracing, or a part as a store\n"
         "* [Import on a Dask cluster](clusters.md), for hundreds of ranks\n"
+        "* [Glossary](glossary.md): one word for each concept, and what other tools call it\n"
         "* [The tables](schema.md), for your own SQL\n"
         "* [Data-quality checks and invariants](checks.md)\n"
         "* [Rules behind the findings](findings.md)\n"
