@@ -45,12 +45,11 @@ def test_changes_that_are_not_merged_are_not_read_and_said(nsys):
     assert any("-wal" in one for one in said)
 
 
-@pytest.mark.parametrize("share", [0.2, 0.5, 0.95])
-def test_an_export_that_was_cut_off_is_an_error(nsys, share, tmp_path):
+def test_an_export_that_was_cut_off_is_an_error(nsys, tmp_path):
     nsys.connection.close()
     content = nsys.path.read_bytes()
     cut = tmp_path / "cut.sqlite"
-    cut.write_bytes(content[: int(len(content) * share)])
+    cut.write_bytes(content[: len(content) // 2])
     assert refused(cut) == "database-damaged"
 
 

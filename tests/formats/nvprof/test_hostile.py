@@ -1,7 +1,6 @@
 """Databases that are damaged, of something else, or made to do harm."""
 
 import gzip
-import random
 import sqlite3
 
 import pytest
@@ -23,39 +22,15 @@ def whole(tmp_path):
     return made.written()
 
 
-@pytest.mark.parametrize("part", [0.3, 0.6, 0.99])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_database_that_was_cut_says_so(whole, tmp_path, part, pack):
+def test_a_database_that_was_cut_says_so(whole, tmp_path, pack):
     data = whole.read_bytes()
     cut = tmp_path / "cut"
-    cut.write_bytes(pack(data[: int(len(data) * part)]))
+    cut.write_bytes(pack(data[: len(data) // 2]))
     with pytest.raises(SourceError, match="damaged nvprof database") as error:
         read_file(cut)
     assert error.value.slug == "database-damaged"
     assert "record again" in error.value.hint
-
-
-def test_a_cut_gzip_is_no_traceback(whole, tmp_path):
-    packed = gzip.compress(whole.read_bytes())
-    cut = tmp_path / "cut.gz"
-    cut.write_bytes(packed[: len(packed) // 2])
-    with pytest.raises(SourceError):
-        read_file(cut)
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_flipped_bytes_are_read_or_refused_but_never_a_traceback(whole, tmp_path, seed):
-    chance = random.Random(seed)  # noqa: S311 - no secret
-    data = bytearray(whole.read_bytes())
-    for _ in range(40):
-        data[chance.randrange(100, len(data))] = chance.randrange(256)
-    broken = tmp_path / "broken"
-    broken.write_bytes(data)
-    try:
-        tables = read_file(broken)
-    except SourceError:
-        return
-    assert tables.device_event.num_rows <= 200 + tables.report.dropped
 
 
 def test_views_triggers_and_virtual_tables_are_never_run(tmp_path):
