@@ -142,7 +142,7 @@ def fraction_before(trace: Original, tables: RankTables, offset: int) -> float:
     if not count:
         return 1.0
     by_row = (rows & rows_of(trace, tables)).total() / rows.total() if rows else 1.0
-    return min(by_row, tables.report.kept / count)
+    return min(by_row, tables.report.read / count)
 
 
 def fraction_untouched(trace: Original, tables: RankTables, places: list[int]) -> float:

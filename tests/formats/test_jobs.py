@@ -11,7 +11,7 @@ from tests.small_traces import write_trace as write
 
 from stepscope.formats.container import Member
 from stepscope.formats.file_names import name_of, place_of
-from stepscope.formats.jobs import MOST_JOBS
+from stepscope.formats.jobs import MAX_JOBS
 from stepscope.formats.kineto.metadata import device_names
 from stepscope.formats.runs import find_run
 
@@ -279,9 +279,9 @@ def test_jobs_that_share_a_folder_and_a_name_have_names_of_their_own(tmp_path):
 
 
 def test_a_folder_of_many_jobs_is_told_apart_without_comparing_each_with_all(tmp_path):
-    for number in range(MOST_JOBS + 20):
+    for number in range(MAX_JOBS + 20):
         write(tmp_path / f"{number}.json", rank=0, world=1, lasts_minutes=1)
-    assert len(jobs(tmp_path)) == MOST_JOBS + 20
+    assert len(jobs(tmp_path)) == MAX_JOBS + 20
 
 
 def test_a_file_that_several_paths_lead_to_is_read_once(tmp_path, monkeypatch):

@@ -43,7 +43,7 @@ def test_lines_of_every_version_are_one_primitive(tmp_path, start):
     name, tables = read_text(tmp_path, f"{start}{MATMUL},0.25\nhello\n{start}{MATMUL},1e-05\r\n")
     assert name == "onednn"
     assert rows(tables) == [("matmul", "brgemm:avx512_core", None, "f32", "2x3:3x4", 2, 250_010)]
-    assert tables.report.kept == 2
+    assert tables.report.read == 2
     assert tables.report.damage == {}
 
 
@@ -134,8 +134,8 @@ def test_the_logs_of_others_are_read_to_the_last_line(shared_traces):
         tables = read(member)
         report = tables.report
         others = sum(one[1] == "info" for one in lines)
-        assert report.kept == len(timed)
-        assert report.kept + report.dropped + others == len(lines)
+        assert report.read == len(timed)
+        assert report.read + report.dropped + others == len(lines)
         executed = [round(float(one[-1]) * 1e6) for one in timed if one[1] == "exec"]
         assert sum(one for (one,) in rows(tables, "total_ns")) == sum(executed)
         created = [round(float(one[-1]) * 1e6) for one in timed if one[1] != "exec"]

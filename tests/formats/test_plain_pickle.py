@@ -114,8 +114,8 @@ def test_what_is_damaged_or_claims_too_much_is_one_error(data):
 
 
 def test_a_tuple_nested_without_end_and_a_list_of_millions_are_refused(monkeypatch):
-    monkeypatch.setattr(plain_pickle, "MOST_VALUES", 1 << 16)
-    monkeypatch.setattr(plain_pickle, "MOST_REMEMBERED", 1 << 16)
+    monkeypatch.setattr(plain_pickle, "MAX_VALUES", 1 << 16)
+    monkeypatch.setattr(plain_pickle, "MAX_MEMO", 1 << 16)
     for data in (
         b"\x80\x02)" + b"\x85" * 3_000_000 + b".",
         b"\x80\x02](" + b"N" * 3_000_000 + b"e.",
@@ -127,7 +127,7 @@ def test_a_tuple_nested_without_end_and_a_list_of_millions_are_refused(monkeypat
 
 
 def test_texts_that_together_are_too_long_are_refused(monkeypatch):
-    monkeypatch.setattr(plain_pickle, "MOST_TEXT_BYTES", 1000)
+    monkeypatch.setattr(plain_pickle, "MAX_TEXT_BYTES", 1000)
     with pytest.raises(SourceError, match="texts are longer"):
         load(pickle.dumps(["x" * 100 + str(n) for n in range(20)]))
 

@@ -7,34 +7,34 @@ from tests.formats.nvprof.databases import Nvprof
 from stepscope.formats import scratch
 from stepscope.formats.container import members
 from stepscope.formats.registry import format_of
-from stepscope.formats.scratch import LEAST_BYTES, Scratch, kept, kept_column, kept_columns
+from stepscope.formats.scratch import MIN_BYTES, Scratch, spill, spill_column, spill_columns
 
 
 def test_without_a_scratch_nothing_is_copied():
-    values = np.arange(LEAST_BYTES)
-    assert kept(values) is values
+    values = np.arange(MIN_BYTES)
+    assert spill(values) is values
 
 
 def test_values_stay_what_they_are_when_their_pages_are_given_back(tmp_path):
     with Scratch(tmp_path, limit=1 << 40) as scratch:
-        values = kept(np.arange(LEAST_BYTES))
+        values = spill(np.arange(MIN_BYTES))
         values[3] = 7
         scratch.give_back()
         assert values[:5].tolist() == [0, 1, 2, 7, 4]
         assert not list(tmp_path.iterdir())
-    assert int(values[-1]) == LEAST_BYTES - 1
+    assert int(values[-1]) == MIN_BYTES - 1
 
 
 def test_pages_are_given_back_while_the_process_has_too_many(tmp_path):
     # Every process has more than a byte, so that they go all the time.
     with Scratch(tmp_path, limit=1):
-        values = kept(np.arange(1 << 20))
+        values = spill(np.arange(1 << 20))
         for _ in range(20):
             assert int(values.sum()) == (1 << 20) * ((1 << 20) - 1) // 2
 
 
 def test_columns_of_every_kind_come_back(tmp_path):
-    rows = LEAST_BYTES
+    rows = MIN_BYTES
     columns = {
         "number": pa.array(range(rows), pa.int32()),
         "gaps": pa.array([None, 1] * (rows // 2), pa.int64()),
@@ -43,10 +43,10 @@ def test_columns_of_every_kind_come_back(tmp_path):
         "flag": pa.array([True, False] * (rows // 2)),
     }
     with Scratch(tmp_path, limit=1):
-        found = kept_columns(columns)
+        found = spill_columns(columns)
         assert all(found[name].equals(column) for name, column in columns.items())
         parts = pa.chunked_array([columns["number"], columns["number"]])
-        assert kept_column(parts).equals(parts)
+        assert spill_column(parts).equals(parts)
 
 
 def _export(path):
@@ -71,7 +71,7 @@ def test_what_a_reader_hands_over_lies_in_files(make, tmp_path, monkeypatch):
     (member,) = members(make(tmp_path / "recording"))
     known = format_of(member)
     before = known.read(member, None)
-    monkeypatch.setattr(scratch, "LEAST_BYTES", 256)
+    monkeypatch.setattr(scratch, "MIN_BYTES", 256)
     with Scratch(tmp_path, limit=1 << 40):
         in_use = pa.total_allocated_bytes()
         tables = known.read(member, None)

@@ -235,7 +235,7 @@ def test_device_work_of_a_cut_file_is_damaged_where_no_step_is_complete(recordin
 
 def test_what_the_reader_found_becomes_checks(recording):
     healthy(recording)
-    recording.report.kept = 1000
+    recording.report.read = 1000
     recording.report.note("zero_timestamp", count=4)
     recording.report.note("negative_duration", count=1)
     recording.report.note("unfinished", count=2)
@@ -255,7 +255,7 @@ def test_empty_recording_is_checked_too(recording):
 
 def test_events_that_were_repaired_damage_nothing_and_lost_ones_the_file(recording):
     healthy(recording)
-    recording.report.kept, recording.report.repaired = 1000, 3
+    recording.report.read, recording.report.repaired = 1000, 3
     found = recording.link().check("repaired")
     assert (found["affects"], found["explanation"]) == ("", "3 events had to be repaired.")
     recording.report.repaired, recording.report.dropped = 0, 1

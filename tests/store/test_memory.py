@@ -136,7 +136,7 @@ def test_ranks_are_imported_beside_one_another_while_memory_allows(at_once, need
 
 
 def test_what_lies_in_files_meanwhile_is_imported_alike(tmp_path, monkeypatch):
-    monkeypatch.setattr(scratch, "LEAST_BYTES", 1)
+    monkeypatch.setattr(scratch, "MIN_BYTES", 1)
     launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel"}
     events = [
         event

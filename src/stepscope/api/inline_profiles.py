@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from stepscope.api.trace import Trace
 from stepscope.base.errors import SourceError, UsageError
 from stepscope.formats.container import members
-from stepscope.formats.inline.document import load, sound
+from stepscope.formats.inline.document import load, replace_surrogates
 from stepscope.formats.inline.reader import label_of, results_in, tables_of
 from stepscope.store.open import Store
 
@@ -112,7 +112,7 @@ def trace_of_profiles(profiles: Sequence[Mapping[str, Any]]) -> Trace:
     rows: dict[str, list[dict[str, Any]]] = {"inline_timing": [], "rank": [], "source": []}
     seen: set[int] = set()
     for place, profile in enumerate(profiles):
-        tables = tables_of(sound(profile), f"profile {place}")
+        tables = tables_of(replace_surrogates(profile), f"profile {place}")
         rank = place if tables.facts.rank is None else tables.facts.rank
         if rank in seen:
             raise UsageError(

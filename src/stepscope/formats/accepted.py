@@ -58,12 +58,12 @@ def _check(where: str, column: SchemaColumn, values: pa.ChunkedArray, tables: Ra
     if not column.nullable and values.null_count:
         raise ValueError(f"{where} is NULL in {values.null_count} rows")
     if column.role is Role.ROW and column.of is not None:
-        least, most, rows = 0, getattr(tables, column.of).num_rows - 1, f" rows of {column.of}"
+        low, high, rows = 0, getattr(tables, column.of).num_rows - 1, f" rows of {column.of}"
     elif column.role in _BOUNDED:
-        least, most, rows = 0 if column.role is Role.DURATION else -LARGEST, LARGEST, ""
+        low, high, rows = 0 if column.role is Role.DURATION else -LARGEST, LARGEST, ""
     else:
         return
-    found = pc.min_max(values).as_py()
-    for value in (found["min"], found["max"]):
-        if value is not None and not least <= value <= most:
-            raise ValueError(f"{where} is {value}, beyond {least} to {most}{rows}")
+    extent = pc.min_max(values).as_py()
+    for value in (extent["min"], extent["max"]):
+        if value is not None and not low <= value <= high:
+            raise ValueError(f"{where} is {value}, beyond {low} to {high}{rows}")

@@ -84,29 +84,29 @@ def communicating(kernel: str) -> Communicating | None:
     name = kernel[:_LONGEST_NAME]
     if _READS_RESULTS.match(name):
         return None
-    own = _own_name(name)
-    fused = _FUSED.search(own) is not None or _WAITS_FOR_PARTS in name
+    bare_name = _without_templates(name)
+    fused = _FUSED.search(bare_name) is not None or _WAITS_FOR_PARTS in name
     for library, pattern in _LIBRARIES:
-        if pattern.search(name if library == "nccl" else own):
+        if pattern.search(name if library == "nccl" else bare_name):
             return Communicating(library, fused)
-    if fused or (_EXCHANGES.search(own) and not _WITHIN_A_DEVICE.search(own)):
+    if fused or (_EXCHANGES.search(bare_name) and not _WITHIN_A_DEVICE.search(bare_name)):
         return Communicating("custom", fused)
     return None
 
 
-def _own_name(kernel: str) -> str:
+def _without_templates(kernel: str) -> str:
     """A kernel's name without its template arguments, which may name anything."""
     name = kernel.replace("(anonymous namespace)::", "")
-    kept: list[str] = []
+    pieces: list[str] = []
     opened: list[int] = []
     for piece in _BRACKETS.split(name):
         if piece == ">" and opened:
-            del kept[opened.pop() :]
+            del pieces[opened.pop() :]
             continue
         if piece == "<":
-            opened.append(len(kept))
-        kept.append(piece)
-    return "".join(kept).partition("(")[0]
+            opened.append(len(pieces))
+        pieces.append(piece)
+    return "".join(pieces).partition("(")[0]
 
 
 _HOST_LIBRARIES = lazily(r"(gloo|mpi|ucc):|(MPI)_")
@@ -120,8 +120,8 @@ def host_library(name: str) -> str | None:
     >>> host_library("gloo:all_reduce"), host_library("MPI_Bcast"), host_library("nccl:all_reduce")
     ('gloo', 'mpi', None)
     """
-    found = _HOST_LIBRARIES.match(name)
-    return (found[1] or found[2]).lower() if found else None
+    match = _HOST_LIBRARIES.match(name)
+    return (match[1] or match[2]).lower() if match else None
 
 
 def listed_numbers(value: object) -> str | None:

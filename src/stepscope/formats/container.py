@@ -86,7 +86,7 @@ class ByteStream:
         self._damage: list[str] = []
         self._source, self.layers = uncompressed(opener, MAX_LAYERS, self._damage)
         if packed or self.layers:
-            self._source = Source(self._bounded(self._source.rest(), max(MAX_INFLATED, MAX_RATIO * size)))
+            self._source = Source(self._bounded(self._source.remaining(), max(MAX_INFLATED, MAX_RATIO * size)))
 
     def _bounded(self, blocks: Blocks, limit: int) -> Blocks:
         for block in blocks:
@@ -112,7 +112,7 @@ class ByteStream:
             SourceError: the file can no longer be read (a disk or network file system failed).
         """
         try:
-            return b"".join(self._source.rest()) if size < 0 else self._source.read(size)
+            return b"".join(self._source.remaining()) if size < 0 else self._source.read(size)
         except OSError as error:
             raise unreadable(self._label, error) from error
 
@@ -261,10 +261,10 @@ def members(path: Path) -> Iterator[Member]:
     elif _is_tar(head):
         yield from _tar_members(path, compressed=layers > 0)
     else:
-        yield Member(path, None, called(path), status.st_size, packed=layers > 0)
+        yield Member(path, None, display_name(path), status.st_size, packed=layers > 0)
 
 
-def called(path: Path) -> str:
+def display_name(path: Path) -> str:
     """A file's name in messages and answers: its path, or what it is a copy of.
 
     Example:
@@ -275,8 +275,8 @@ def called(path: Path) -> str:
     folder = next((at for at, name in enumerate(names) if name.startswith(COPIED)), None)
     if folder is None or len(names) == folder + 1:
         return path_text(path)
-    first, *rest = names[folder + 1 :]
-    return path_text(Path(first)) if not rest else f"{first}://{path_text(Path(*rest))}"
+    first, *below = names[folder + 1 :]
+    return path_text(Path(first)) if not below else f"{first}://{path_text(Path(*below))}"
 
 
 class Listings:
@@ -348,7 +348,7 @@ def _zip_members(path: Path) -> Iterator[Member]:
         if entry.is_dir() or kind not in (0, stat.S_IFREG) or _is_noise(entry.filename):
             continue
         name = printable(entry.filename)
-        label = f"{called(path)}!{name}"
+        label = f"{display_name(path)}!{name}"
         packed = entry.compress_type != zipfile.ZIP_STORED
         opener = partial(_zipped, path, entry, label, entry in overlapping)
         yield Member(path, name, label, entry.compress_size, None, entry.header_offset, packed, opener)
@@ -496,7 +496,9 @@ def _tar_members(path: Path, *, compressed: bool) -> Iterator[Member]:
                     if compressed
                     else partial(_file, path, offset=entry.offset_data, length=entry.size)
                 )
-                yield Member(path, name, f"{called(path)}!{name}", entry.size, None, entry.offset_data, False, opener)
+                yield Member(
+                    path, name, f"{display_name(path)}!{name}", entry.size, None, entry.offset_data, False, opener
+                )
 
 
 def _entries(headers: _Headers) -> Iterator[tarfile.TarInfo]:

@@ -114,14 +114,14 @@ def line(damage: str, count: int = 1) -> str:
         >>> line("missing_comma", 3)
         'missing_comma (3): commas are missing'
     """
-    known = CLASSES.get(damage)
-    return f"{damage} ({count}): {known.line}" if known else f"{damage} ({count})"
+    listed = CLASSES.get(damage)
+    return f"{damage} ({count}): {listed.line}" if listed else f"{damage} ({count})"
 
 
 def is_harmless(damage: str) -> bool:
     """Whether `--strict` lets a class of damage pass, because nothing was lost or guessed."""
-    known = CLASSES.get(damage)
-    return known is not None and known.harmless
+    listed = CLASSES.get(damage)
+    return listed is not None and listed.harmless
 
 
 def check_strict(label: str, damage: Iterable[str], *, lost: bool) -> None:

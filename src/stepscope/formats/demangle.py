@@ -16,8 +16,8 @@ from functools import lru_cache
 _LONGEST_NAME = 16_384
 _LONGEST_RESULT = 65_536
 _DEEPEST = 96
-_MOST_STEPS = 20_000
-_MOST_WRITTEN = 1 << 22
+_MAX_STEPS = 20_000
+_MAX_WRITTEN = 1 << 22
 """Characters written while reading a name: references within it can make it grow without end."""
 
 _BUILTIN = {
@@ -59,13 +59,13 @@ def demangled(name: str) -> str:
         return name
     reader = _Reader(name)
     try:
-        found = reader.encoding()
+        text = reader.encoding()
     except (_UnreadableError, IndexError, RecursionError, ValueError):
         return name
-    rest = name[reader.at :]
-    if (rest and not rest.startswith((".", "@"))) or "\x01" in found or not found:
+    suffix = name[reader.at :]
+    if (suffix and not suffix.startswith((".", "@"))) or "\x01" in text or not text:
         return name
-    return found
+    return text
 
 
 class _UnreadableError(Exception):
@@ -98,22 +98,22 @@ class _Reader:
             raise _UnreadableError
 
     def number(self) -> int:
-        begin = self.at
+        start = self.at
         while self.at < len(self.text) and self.text[self.at].isdecimal():
             self.at += 1
-        if begin == self.at or self.at - begin > 6:
+        if start == self.at or self.at - start > 6:
             raise _UnreadableError
-        return int(self.text[begin : self.at])
+        return int(self.text[start : self.at])
 
     def enter(self) -> None:
         self.depth += 1
         self.steps += 1
-        if self.depth > _DEEPEST or self.steps > _MOST_STEPS:
+        if self.depth > _DEEPEST or self.steps > _MAX_STEPS:
             raise _UnreadableError
 
     def checked(self, text: str) -> str:
         self.written += len(text)
-        if len(text) > _LONGEST_RESULT or self.written > _MOST_WRITTEN:
+        if len(text) > _LONGEST_RESULT or self.written > _MAX_WRITTEN:
             raise _UnreadableError
         return text
 
@@ -138,10 +138,10 @@ class _Reader:
 
     def parameters(self) -> str:
         """Types up to the end of the encoding or function type."""
-        found = []
+        types = []
         while self.at < len(self.text) and not self.looking_at("E", ".", "@"):
-            found.append(_plain(self.type()))
-        return "" if found == ["void"] else ", ".join(found)
+            types.append(_plain(self.type()))
+        return "" if types == ["void"] else ", ".join(types)
 
     def name(self, *, declares: bool = False) -> tuple[str, str, bool]:
         """A name, its qualifiers (` const`), and whether a function with it states its return type."""
@@ -240,22 +240,22 @@ class _Reader:
 
     def source_name(self) -> str:
         length = self.number()
-        found = self.text[self.at : self.at + length]
-        if not length or len(found) != length:
+        name = self.text[self.at : self.at + length]
+        if not length or len(name) != length:
             raise _UnreadableError
         self.at += length
-        if found.startswith("_GLOBAL__N"):
-            found = "(anonymous namespace)"
+        if name.startswith("_GLOBAL__N"):
+            name = "(anonymous namespace)"
         while self.take("B"):
-            found += f"[abi:{self.source_name()}]"
-        return found
+            name += f"[abi:{self.source_name()}]"
+        return name
 
     def ordinal(self) -> int:
         if self.take("_"):
             return 1
-        found = self.number() + 2
+        number = self.number() + 2
         self.expect("_")
-        return found
+        return number
 
     def substitution(self) -> Type:
         self.expect("S")
@@ -270,12 +270,12 @@ class _Reader:
 
     def sequence_number(self, base: int) -> int:
         """`_` is 0, `0_` is 1, and so on."""
-        begin = self.at
-        end = self.text.index("_", begin)
-        if end - begin > 6:
+        start = self.at
+        end = self.text.index("_", start)
+        if end - start > 6:
             raise _UnreadableError
         self.at = end + 1
-        return int(self.text[begin:end], base) + 1 if end > begin else 0
+        return int(self.text[start:end], base) + 1 if end > start else 0
 
     # -- templates -------------------------------------------------------------------------------
 
@@ -295,28 +295,28 @@ class _Reader:
         """`<...>`. Parameters in the signature of a declaration stand for the arguments of its own name."""
         self.enter()
         self.expect("I")
-        found: list[str] = []
+        arguments: list[str] = []
         while not self.take("E"):
-            self.template_argument(found)
+            self.template_argument(arguments)
         if keep:
-            self.arguments = found
+            self.arguments = arguments
         self.depth -= 1
-        shown = ", ".join(one for one in found if one)
-        return self.checked(f"<{shown}{' ' if shown.endswith('>') else ''}>")
+        listed = ", ".join(argument for argument in arguments if argument)
+        return self.checked(f"<{listed}{' ' if listed.endswith('>') else ''}>")
 
-    def template_argument(self, found: list[str]) -> None:
+    def template_argument(self, arguments: list[str]) -> None:
         if self.take("X"):
-            found.append(self.expression())
+            arguments.append(self.expression())
             self.expect("E")
         elif self.looking_at("L"):
-            found.append(self.literal())
+            arguments.append(self.literal())
         elif self.take("J"):
             pack: list[str] = []
             while not self.take("E"):
                 self.template_argument(pack)
-            found.append(", ".join(pack))
+            arguments.append(", ".join(pack))
         else:
-            found.append(_plain(self.type()))
+            arguments.append(_plain(self.type()))
 
     def expression(self) -> str:
         if self.looking_at("L"):
@@ -337,9 +337,9 @@ class _Reader:
     def literal(self) -> str:
         self.expect("L")
         if self.take("_Z"):
-            found = self.encoding()
+            name = self.encoding()
             self.expect("E")
-            return found
+            return name
         code = self.text[self.at]
         kind = _plain(self.type())
         end = self.text.index("E", self.at)
@@ -355,55 +355,55 @@ class _Reader:
 
     def type(self) -> Type:
         self.enter()
-        found, is_new = self.some_type()
+        kind, is_new = self.some_type()
         if is_new:
-            self.seen.append(found)
+            self.seen.append(kind)
         self.depth -= 1
-        self.checked(found[0])
-        return found
+        self.checked(kind[0])
+        return kind
 
     def some_type(self) -> tuple[Type, bool]:
         """A type, and whether later ones may refer to it."""
-        two = self.text[self.at : self.at + 2]
-        one = two[:1]
-        if two in _BUILTIN:
+        letters = self.text[self.at : self.at + 2]
+        letter = letters[:1]
+        if letters in _BUILTIN:
             self.at += 2
-            return (_BUILTIN[two], ""), False
-        if one in _BUILTIN:
+            return (_BUILTIN[letters], ""), False
+        if letter in _BUILTIN:
             self.at += 1
-            return (_BUILTIN[one], ""), False
-        if one in ("P", "R", "O"):
+            return (_BUILTIN[letter], ""), False
+        if letter in ("P", "R", "O"):
             self.at += 1
-            return _pointing(self.type(), {"P": "*", "R": "&", "O": "&&"}[one]), True
-        if one in ("K", "V", "r"):
+            return _pointing(self.type(), {"P": "*", "R": "&", "O": "&&"}[letter]), True
+        if letter in ("K", "V", "r"):
             return self.qualified(), True
-        if one == "F":
+        if letter == "F":
             return self.function(), True
-        if one == "A":
+        if letter == "A":
             return self.array(), True
-        if one == "T":
-            found = self.template_parameter()
+        if letter == "T":
+            kind = self.template_parameter()
             if self.looking_at("I"):
-                self.seen.append((found, ""))
-                found += self.template_arguments(keep=False)
-            return (found, ""), True
-        if two == "Dp":
+                self.seen.append((kind, ""))
+                kind += self.template_arguments(keep=False)
+            return (kind, ""), True
+        if letters == "Dp":
             self.at += 2
             return self.type(), True
-        if one == "u":
+        if letter == "u":
             self.at += 1
             return (self.source_name(), ""), True
-        if one == "S" and two != "St":
+        if letter == "S" and letters != "St":
             return self.substituted()
-        if one in ("N", "Z") or one.isdecimal() or two == "St" or two in ("Ul", "Ut"):
+        if letter in ("N", "Z") or letter.isdecimal() or letters == "St" or letters in ("Ul", "Ut"):
             return (self.name()[0], ""), True
         raise _UnreadableError
 
     def substituted(self) -> tuple[Type, bool]:
-        found = self.substitution()
+        kind = self.substitution()
         if self.looking_at("I"):
-            return (found[0] + self.template_arguments(keep=False), found[1]), True
-        return found, False
+            return (kind[0] + self.template_arguments(keep=False), kind[1]), True
+        return kind, False
 
     def qualified(self) -> Type:
         words = ""
@@ -429,16 +429,16 @@ class _Reader:
         return f"{before} (", f") [{size}]{after}"
 
 
-def _plain(found: Type) -> str:
+def _plain(kind: Type) -> str:
     """The type when no name is declared: `void (int)`, not `void ()(int)`."""
-    before, after = found
+    before, after = kind
     if before.endswith(" (") and after.startswith(")"):
         return before[:-1] + after[1:].lstrip(" ")
     return before + after
 
 
-def _pointing(found: Type, sign: str) -> Type:
-    before, after = found
+def _pointing(kind: Type, sign: str) -> Type:
+    before, after = kind
     if sign != "*" and before.endswith("&"):  # references collapse
         return (before if sign == "&&" else before.rstrip("&") + "&"), after
     return before + sign, after

@@ -55,7 +55,7 @@ class Exporter:
     tool: str
     title: str
     ending: str
-    made: str
+    suffix: str
     arguments: Callable[[Path, Path], list[str]]
     by_hand: str
     prints: bool = False
@@ -70,21 +70,21 @@ class Exporter:
         report = member.of_process(None)
         times = (status.st_mtime_ns, status.st_ctime_ns)
         key = (self.tool, report.path, report.name, status.st_ino, status.st_size, times)
-        if key not in _made:
-            _made[key] = self._export(report, len(_made))
-        (made,) = members(_made[key])
-        return made
+        if key not in _exports:
+            _exports[key] = self._export(report, len(_exports))
+        (suffix,) = members(_exports[key])
+        return suffix
 
     def _export(self, member: Member, number: int) -> Path:
         tool = shutil.which(self.tool)
         if tool is None:
             raise SourceError(
                 f"{member.label}: a report of {self.title}, and there is no {self.tool} here to export it",
-                hint=f"where {self.tool} is, {self.by_hand}; then give report{self.made}",
+                hint=f"where {self.tool} is, {self.by_hand}; then give report{self.suffix}",
                 slug="no-vendor-tool",
             )
         report = Path(_folder().name) / f"{number}{self.ending}"
-        target = report.with_suffix(self.made)
+        target = report.with_suffix(self.suffix)
         try:
             with member.open() as stream, report.open("wb") as copy:
                 shutil.copyfileobj(stream, copy, _PIECE)
@@ -99,15 +99,15 @@ class Exporter:
                     timeout=_LONGEST_S,
                     env=os.environ | {"LC_ALL": "C"},
                 )
-            said = done.stderr + _start_of(printed)
+            output_text = done.stderr + _start_of(printed)
         except subprocess.TimeoutExpired:
             raise self._failed(member, "it did not end within an hour") from None
         except OSError as error:
             raise self._failed(member, str(error)) from None
         finally:
             report.unlink(missing_ok=True)
-        if done.returncode or not target.is_file() or said.startswith(b"==ERROR=="):
-            words = said.decode("utf-8", "replace").replace(str(report), member.label)
+        if done.returncode or not target.is_file() or output_text.startswith(b"==ERROR=="):
+            words = output_text.decode("utf-8", "replace").replace(str(report), member.label)
             lines = words.removeprefix("==ERROR== ").strip().splitlines()
             raise self._failed(member, lines[-1][:200] if lines else f"exit code {done.returncode}")
         return target
@@ -115,7 +115,7 @@ class Exporter:
     def _failed(self, member: Member, reason: str) -> SourceError:
         return SourceError(
             f"{member.label}: {self.tool} could not export this report of {self.title} ({reason})",
-            hint=f"with the {self.tool} that recorded it, {self.by_hand}; then give report{self.made}",
+            hint=f"with the {self.tool} that recorded it, {self.by_hand}; then give report{self.suffix}",
             slug="vendor-tool-failed",
         )
 
@@ -126,7 +126,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="stepscope-export-")
 
 
-_made: dict[tuple[object, ...], Path] = {}
+_exports: dict[tuple[object, ...], Path] = {}
 
 
 def _start_of(file: Path) -> bytes:

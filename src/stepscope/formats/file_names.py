@@ -38,9 +38,9 @@ def stated_rank(member: Member) -> int | None:
 def rank_in_name(name: str) -> int | None:
     """The rank that a name states: `rank3.json`, `worker3_step_12.json`, `gpt-3-of-8.json`."""
     for rule in _RANKS:
-        found = rule.search(name)
-        if found:
-            return int(found.group(1))
+        match = rule.search(name)
+        if match:
+            return int(match.group(1))
     return None
 
 

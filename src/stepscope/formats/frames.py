@@ -48,13 +48,13 @@ def parsed(text: str) -> Frame:
     >>> parsed("<built-in method mm of type object at 0x7f01>").function
     '<built-in method mm of type object>'
     """
-    found = _PARTS.fullmatch(text)
-    if found is None:
+    match = _PARTS.fullmatch(text)
+    if match is None:
         return Frame(text or UNKNOWN)
-    line = found["line"]
+    line = match["line"]
     return Frame(
-        _ADDRESS.sub("", found["function"]) or UNKNOWN,
-        found["library"],
-        found["file"],
+        _ADDRESS.sub("", match["function"]) or UNKNOWN,
+        match["library"],
+        match["file"],
         int(line) if line and len(line) < 10 else None,
     )

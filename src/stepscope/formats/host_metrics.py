@@ -34,5 +34,5 @@ def host_metrics_of(
     """
     if not rows:
         raise SourceError(f"{member.label}: {lacks}", hint=hint, slug=slug)
-    report.kept = len(rows)
+    report.read = len(rows)
     return RankTables(facts, report, host_metric=from_rows("host_metric", rows))

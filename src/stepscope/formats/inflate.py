@@ -80,7 +80,7 @@ class Source:
         self.put_back(data)
         return data
 
-    def rest(self) -> Blocks:
+    def remaining(self) -> Blocks:
         """The remaining bytes, in the blocks in which they come."""
         return chain([self._block[self._at :]], self._blocks)
 

@@ -29,7 +29,7 @@ TOGETHER_NS = 600 * 10**9
 """Recordings of different ranks that are further apart in time than this are not of one job: ranks step together, and
 the clocks of nodes differ by seconds."""
 
-MOST_JOBS = 100
+MAX_JOBS = 100
 """A recording is compared with so many jobs, those of the names before it: in a folder of thousands, comparing each
 with all others would take too long."""
 
@@ -67,7 +67,7 @@ class Candidate:
         """Whether both were recorded at the same time, as far as is known."""
         if self.start_ns is None or other.start_ns is None:
             return False
-        first, second = sorted((self, other), key=lambda one: one.start_ns or 0)
+        first, second = sorted((self, other), key=lambda candidate: candidate.start_ns or 0)
         if first.start_ns == second.start_ns:
             return True
         end = first.end_ns()
@@ -119,10 +119,10 @@ class Job:
         """When its first recording started (Unix ns), if known."""
         return min((start for start, _ in self._recorded.values()), default=None)
 
-    def add(self, one: Candidate) -> None:
+    def add(self, candidate: Candidate) -> None:
         """Adds a recording."""
-        self.files.append(one)
-        facts, timed = one.facts, one.format.timed
+        self.files.append(candidate)
+        facts, timed = candidate.facts, candidate.format.timed
         if facts.devices is not None:
             self.devices = (self.devices or set()) | set(facts.devices)
         if facts.capabilities is not None:
@@ -132,41 +132,41 @@ class Job:
         self._last_rank = max(self._last_rank, facts.rank or 0)
         self._requests.add(facts.request)
         if timed:
-            self._of_tool.setdefault((one.format.name, one.rank is None), one)
+            self._of_tool.setdefault((candidate.format.name, candidate.rank is None), candidate)
         self.versions = {**facts.versions, **self.versions}
         if facts.host is not None:
             self.hosts.add(facts.host)
-        self._of_rank.setdefault((self._rank(one), timed), []).append(one)
-        if one.start_ns is not None:
-            first, last = self._recorded.get(timed, (one.start_ns, one.start_ns))
-            end = one.facts.end_epoch_ns or one.start_ns
-            self._recorded[timed] = min(first, one.start_ns), max(last, end)
+        self._of_rank.setdefault((self._rank(candidate), timed), []).append(candidate)
+        if candidate.start_ns is not None:
+            first, last = self._recorded.get(timed, (candidate.start_ns, candidate.start_ns))
+            end = candidate.facts.end_epoch_ns or candidate.start_ns
+            self._recorded[timed] = min(first, candidate.start_ns), max(last, end)
 
-    def takes(self, one: Candidate) -> bool:
+    def takes(self, candidate: Candidate) -> bool:
         """Whether a recording can belong to this job."""
-        if one.format.timed and not self._has_room_for(one):
+        if candidate.format.timed and not self._has_room_for(candidate):
             return False
-        return self._agrees(one.facts) and self._is_recorded_with(one)
+        return self._agrees(candidate.facts) and self._is_recorded_with(candidate)
 
-    def likeness(self, one: Candidate) -> tuple[bool, tuple[int, int]]:
+    def likeness(self, candidate: Candidate) -> tuple[bool, tuple[int, int]]:
         """How similar a recording is to the job's own: whether they answer the same recording request,
         and how many folders and letters their paths share.
         """
-        path, request = place_of(one.member), one.facts.request
-        asked = request is not None and request in self._requests
-        return asked, max(_alike(path, place_of(of.member)) for of in (self.files[0], self.files[-1]))
+        path, request = place_of(candidate.member), candidate.facts.request
+        same_request = request is not None and request in self._requests
+        return same_request, max(_similarity(path, place_of(of.member)) for of in (self.files[0], self.files[-1]))
 
-    def _rank(self, one: Candidate) -> int | None:
-        return 0 if self.world_size == 1 else one.rank
+    def _rank(self, candidate: Candidate) -> int | None:
+        return 0 if self.world_size == 1 else candidate.rank
 
-    def _has_room_for(self, one: Candidate) -> bool:
+    def _has_room_for(self, candidate: Candidate) -> bool:
         """Whether it may be another rank of this job, if its rank or that of another tool's recording is not stated."""
-        silent = one.rank is None
-        other_tools = [of for (name, _), of in self._of_tool.items() if name != one.format.name]
-        if any((silent or of.rank is None) and not one.is_of_process(of) for of in other_tools):
+        silent = candidate.rank is None
+        other_tools = [of for (name, _), of in self._of_tool.items() if name != candidate.format.name]
+        if any((silent or of.rank is None) and not candidate.is_of_process(of) for of in other_tools):
             return False
         size = self.world_size
-        if not silent or size is None or one.facts.world_size == 1:
+        if not silent or size is None or candidate.facts.world_size == 1:
             return True
         return sum(timed and rank is not None for rank, timed in self._of_rank) < size
 
@@ -183,42 +183,44 @@ class Job:
             return False
         return not any(_differ(self.versions.get(key), facts.versions[key]) for key in facts.versions)
 
-    def _is_recorded_with(self, one: Candidate) -> bool:
-        timed, rank = one.format.timed, self._rank(one)
+    def _is_recorded_with(self, candidate: Candidate) -> bool:
+        timed, rank = candidate.format.timed, self._rank(candidate)
         of_rank = self._of_rank.get((rank, timed), [])
-        beside = [] if rank is None else self._of_rank.get((rank, not timed), [])
-        if beside and all(map(one.is_of_another_run, beside)):
+        other_kind = [] if rank is None else self._of_rank.get((rank, not timed), [])
+        if other_kind and all(map(candidate.is_of_another_run, other_kind)):
             return False
         if rank is not None and of_rank:
             # A job's own timing has several kinds, one of each at the same time.
-            alike = [of for of in of_rank if timed or of.format is one.format]
-            return not any(map(one.is_of_another_process, of_rank)) and not any(map(one.overlaps, alike))
+            same_kind = [of for of in of_rank if timed or of.format is candidate.format]
+            return not any(map(candidate.is_of_another_process, of_rank)) and not any(
+                map(candidate.overlaps, same_kind)
+            )
         recorded = self._recorded.get(timed)
-        if recorded is None or one.start_ns is None:
+        if recorded is None or candidate.start_ns is None:
             return True
-        end = one.facts.end_epoch_ns or one.start_ns
-        if recorded[0] - TOGETHER_NS <= end and one.start_ns <= recorded[1] + TOGETHER_NS:
+        end = candidate.facts.end_epoch_ns or candidate.start_ns
+        if recorded[0] - TOGETHER_NS <= end and candidate.start_ns <= recorded[1] + TOGETHER_NS:
             return True
         # Without ranks and far apart in time: they can only be cycles of one process.
         kind = [of for (_, same), files in self._of_rank.items() if same is timed for of in files]
-        return rank is None and not any(of.rank is not None or one.is_of_another_process(of) for of in kind)
+        return rank is None and not any(of.rank is not None or candidate.is_of_another_process(of) for of in kind)
 
 
-def jobs_of(found: Iterable[Candidate]) -> list[Job]:
+def jobs_of(candidates: Iterable[Candidate]) -> list[Job]:
     """Groups recordings into jobs, in the order of their files; usually there is one job."""
     jobs: list[Job] = []
     # Recordings without moments come last, after those without a rank: they say less, and join what is there.
-    named = sorted(found, key=lambda one: (not one.format.timed, natural(one.member.label)))
-    for one in sorted(named, key=lambda one: (not one.format.timed, one.rank is None)):
-        fitting = [job for job in jobs[-MOST_JOBS:] if job.takes(one)]
+    named = sorted(candidates, key=lambda candidate: (not candidate.format.timed, natural(candidate.member.label)))
+    for candidate in sorted(named, key=lambda candidate: (not candidate.format.timed, candidate.rank is None)):
+        fitting = [job for job in jobs[-MAX_JOBS:] if job.takes(candidate)]
         if fitting:
-            max(fitting, key=lambda job: job.likeness(one)).add(one)
+            max(fitting, key=lambda job: job.likeness(candidate)).add(candidate)
         else:
-            jobs.append(Job(one))
-    if len(jobs) <= MOST_JOBS:
+            jobs.append(Job(candidate))
+    if len(jobs) <= MAX_JOBS:
         jobs = _merged(jobs)
-    place = {id(one): at for at, one in enumerate(named)}
-    jobs.sort(key=lambda job: min(place[id(one)] for one in job.files))
+    place = {id(candidate): at for at, candidate in enumerate(named)}
+    jobs.sort(key=lambda job: min(place[id(candidate)] for candidate in job.files))
     _describe(jobs)
     return jobs
 
@@ -239,14 +241,14 @@ def _merged(jobs: list[Job]) -> list[Job]:
 
 def _joined(job: Job, other: Job) -> Job | None:
     """Both as one job; None if a recording of one cannot belong to it."""
-    if not any(job.takes(one) for one in other.files):
+    if not any(job.takes(candidate) for candidate in other.files):
         return None
     both = Job(job.files[0])
-    for one in job.files[1:]:
-        both.add(one)
+    for candidate in job.files[1:]:
+        both.add(candidate)
     left = list(other.files)
     while left:
-        linked = next((one for one in left if both.takes(one)), None)
+        linked = next((candidate for candidate in left if both.takes(candidate)), None)
         if linked is None:
             return None
         both.add(linked)
@@ -254,15 +256,15 @@ def _joined(job: Job, other: Job) -> Job | None:
     return both
 
 
-def _alike(path: Path, other: Path) -> tuple[int, int]:
+def _similarity(path: Path, other: Path) -> tuple[int, int]:
     name, theirs = path.name, other.name
     letters = _shared(name, theirs) + _shared(name[::-1], theirs[::-1])
     return _shared(path.parts[:-1], other.parts[:-1]), letters
 
 
-def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+def _shared(first: Sequence[str], second: Sequence[str]) -> int:
     """How many elements two texts or paths share at their start."""
-    pairs = zip(one, other, strict=False)
+    pairs = zip(first, second, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
@@ -282,20 +284,20 @@ def _differ(mine: object, theirs: object) -> bool:
 
 def _describe(jobs: list[Job]) -> None:
     """Names the jobs, and says what distinguishes each if there are several."""
-    places = [list(dict.fromkeys(place_of(one.member).absolute() for one in job.files)) for job in jobs]
+    places = [list(dict.fromkeys(place_of(candidate.member).absolute() for candidate in job.files)) for job in jobs]
     holds = Counter(folder for of_job in places for place in of_job for folder in place.parents)
     several = len(jobs) > 1
     named = [_place(of_job, holds, or_name=not several) for of_job in places]
     for job, name in zip(jobs, path_names(named), strict=True):
         job.name = name
     if several:
-        told = list(zip(*(_words(job) for job in jobs), strict=True))
-        varying = [words for words in told if len(set(words)) > 1]
+        described = list(zip(*(_words(job) for job in jobs), strict=True))
+        varying = [words for words in described if len(set(words)) > 1]
         enough = next(
             (n for n in range(1, len(varying)) if len(set(zip(*varying[:n], strict=True))) == len(jobs)), len(varying)
         )
-        ranks = Counter(rank for job in jobs for rank in {one.rank for one in job.files})
-        if len(set(zip(*told[:_OF_THE_SAME], strict=True))) == 1 and max(ranks.values()) == 1:
+        ranks = Counter(rank for job in jobs for rank in {candidate.rank for candidate in job.files})
+        if len(set(zip(*described[:_OF_THE_SAME], strict=True))) == 1 and max(ranks.values()) == 1:
             enough = len(varying)  # They may be one job to someone who knows more than their clocks show.
         for number, job in enumerate(jobs):
             job.about = ", ".join(filter(None, (words[number] for words in varying[:enough])))
@@ -318,7 +320,9 @@ def _words(job: Job) -> tuple[str, ...]:
         devices,
         "" if job.world_size is None else f"world size {job.world_size}",
         ", ".join(f"{name} {version}" for name, version in sorted(job.versions.items())),
-        " and ".join(sorted({one.facts.tool or one.format.name for one in job.files if one.format.timed})),
+        " and ".join(
+            sorted({candidate.facts.tool or candidate.format.name for candidate in job.files if candidate.format.timed})
+        ),
         ", ".join(sorted(job.hosts)),
         "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC",
     )

@@ -64,15 +64,15 @@ def operation_of(name: str) -> str | None:
 
     None if the name states none (`record_param_comms`, `wait`).
     """
-    own = name.replace("(anonymous namespace)::", "").split("(")[0].lower()
-    letters = re.sub(r"[^a-z]", "", own)
+    base_name = name.replace("(anonymous namespace)::", "").split("(")[0].lower()
+    letters = re.sub(r"[^a-z]", "", base_name)
     for part, operation in _OPERATIONS:
         if part in letters:
             return operation
     return None
 
 
-_MOST_ELEMENTS = 1 << 56
+_MAX_ELEMENTS = 1 << 56
 """More elements in one message are damage."""
 
 
@@ -93,7 +93,7 @@ def message_bytes(
         elements = elements_in
     else:
         elements = max((n for n in (elements_in, elements_out) if n is not None), default=None)
-    return size * elements if elements is not None and 0 <= elements < _MOST_ELEMENTS else None
+    return size * elements if elements is not None and 0 <= elements < _MAX_ELEMENTS else None
 
 
 @lru_cache(1 << 8)
@@ -101,7 +101,7 @@ def _element_bytes(dtype: str) -> int | None:
     return _ELEMENT_BYTES.get(re.sub(r"[^a-z0-9]", "", dtype.lower()))
 
 
-def whole_bytes(operation: str | None, part: int | None, ranks: int | None) -> int | None:
+def full_bytes(operation: str | None, part: int | None, ranks: int | None) -> int | None:
     """The size of a collective as nccl-tests counts it (bytes), from NCCL's `count` in bytes.
 
     `count` is one rank's part for an all-gather, a reduce-scatter and others with full inputs or outputs.
@@ -135,28 +135,28 @@ def message_of_inputs(name: str, dims: str | None, types: str | None, values: st
     Message(dtype='Float', elements_in=10, elements_out=80, sent=None, received=None)
     """
     shapes, words = _listed(dims), _listed(types)
-    told = [_elements(shape, word) for shape, word in zip(shapes, words, strict=False)]
+    counts = [_elements(shape, word) for shape, word in zip(shapes, words, strict=False)]
     dtypes = {_OF_CPP[word] for word in words if isinstance(word, str) and word in _OF_CPP}
     dtype = dtypes.pop() if len(dtypes) == 1 else None
-    if not told or not any(told):
+    if not counts or not any(counts):
         return Message()
     if "::" not in name and name != "record_param_comms":
-        return Message(dtype, sum(one for one in told if one))
+        return Message(dtype, sum(count for count in counts if count))
     if _OUTPUT_FIRST.match(name):
-        given = told[1] if len(told) > 1 else None
+        given = counts[1] if len(counts) > 1 else None
         received, sent = None, None
         if name == "c10d::alltoall_base_":
             received, sent = ([*_listed(values), *[None] * 5])[3:5]
-        return Message(dtype, given, told[0], listed_numbers(sent), listed_numbers(received))
-    return Message(dtype, next(one for one in told if one))
+        return Message(dtype, given, counts[0], listed_numbers(sent), listed_numbers(received))
+    return Message(dtype, next(count for count in counts if count))
 
 
 def completed(message: Message, operation: str | None, group_size: int | None) -> Message:
     """The message with what follows from the operation and the number of ranks."""
     dtype, given, got, *splits = message
     if operation in _IN_PLACE:
-        known = given if given is not None else got
-        return Message(dtype, known, known, *splits)
+        elements = given if given is not None else got
+        return Message(dtype, elements, elements, *splits)
     if group_size and operation == "all_gather" and given is not None and got is None:
         got = given * group_size
     if group_size and operation == "reduce_scatter" and given is not None and got is None:
@@ -166,20 +166,20 @@ def completed(message: Message, operation: str | None, group_size: int | None) -
 
 def _listed(text: str | None) -> list[object]:
     try:
-        found = json.loads(text) if text else []
+        value = json.loads(text) if text else []
     except (ValueError, RecursionError):
         return []
-    return found if isinstance(found, list) else []
+    return value if isinstance(value, list) else []
 
 
 def _elements(shape: object, word: object) -> int | None:
     """Elements of an argument: a tensor, or all tensors of a list; None for others."""
     if not isinstance(shape, list):
         return None
-    if shape and all(isinstance(one, list) for one in shape):
-        several = [_elements(one, "float") for one in shape]
-        return sum(one for one in several if one is not None) if None not in several else None
-    if not all(isinstance(one, int) and 0 <= one < _MOST_ELEMENTS for one in shape):
+    if shape and all(isinstance(part, list) for part in shape):
+        several = [_elements(part, "float") for part in shape]
+        return sum(part for part in several if part is not None) if None not in several else None
+    if not all(isinstance(part, int) and 0 <= part < _MAX_ELEMENTS for part in shape):
         return None
     if not shape and word not in _OF_CPP:
         return None  # a number, a text, or a list whose tensors the recorder omitted

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stepscope.formats.scratch import kept
+from stepscope.formats.scratch import spill
 from stepscope.schema.arrays import Int32s, Int64s
 
 _DEEPEST = 1 << 15
@@ -147,30 +147,30 @@ def nest(thread: NDArray[Any], start: Int64s, dur: Int64s, outer: NDArray[Any], 
             than 2 ns, count as equal.
     """
     row = _order(thread, start, dur, outer)
-    begin = kept(start[row])
+    starts = spill(start[row])
     del start
-    dur = kept(dur[row])
-    end = kept(begin + dur)
+    dur = spill(dur[row])
+    end = spill(starts + dur)
     rank = outer[row].astype(np.int8)
     del outer
     for rounds in range(_ROUNDS + 1):
-        parent = _parents(thread, row, begin, end, rank)
+        parent = _parents(thread, row, starts, end, rank)
         depth = _depths(parent)
         by_depth = np.argsort(depth, kind="stable").astype(np.int32)
-        overlaps = _sibling_overlaps(thread, row, parent, by_depth, begin, end)
+        overlaps = _sibling_overlaps(thread, row, parent, by_depth, starts, end)
         if rounds == _ROUNDS or not len(overlaps):
             break
         if rounds == 0:
-            recorded = begin.copy(), end.copy()
-        if not _repair(overlaps, parent, begin, end, recorded, resolution_ns):
+            recorded = starts.copy(), end.copy()
+        if not _repair(overlaps, parent, starts, end, recorded, resolution_ns):
             break
-        again = _order(thread[row], begin, end - begin, rank)
-        row, begin, end, rank = row[again], begin[again], end[again], rank[again]
+        again = _order(thread[row], starts, end - starts, rank)
+        row, starts, end, rank = row[again], starts[again], end[again], rank[again]
         dur = dur[again]
         recorded = recorded[0][again], recorded[1][again]
-    self_ns = _self_time(dur, parent, by_depth, begin, end)
+    self_ns = _self_time(dur, parent, by_depth, starts, end)
     level = _starts_of(depth)
-    return Nesting(kept(parent), kept(by_depth), level, kept(row), kept(depth), kept(self_ns))
+    return Nesting(spill(parent), spill(by_depth), level, spill(row), spill(depth), spill(self_ns))
 
 
 def _order(thread: NDArray[Any], start: Int64s, dur: Int64s, outer: NDArray[Any]) -> Int32s:
@@ -197,7 +197,7 @@ def _order(thread: NDArray[Any], start: Int64s, dur: Int64s, outer: NDArray[Any]
     return order
 
 
-def _parents(thread: NDArray[Any], row: Int32s, begin: Int64s, end: Int64s, rank: NDArray[np.int8]) -> Int32s:
+def _parents(thread: NDArray[Any], row: Int32s, starts: Int64s, end: Int64s, rank: NDArray[np.int8]) -> Int32s:
     """The nearest earlier position of the thread whose end is not before the event's own, or -1.
 
     Each position first points at the one before. A position that points at an event that ends too early
@@ -211,18 +211,18 @@ def _parents(thread: NDArray[Any], row: Int32s, begin: Int64s, end: Int64s, rank
     # The last bits hold the rank, so that one comparison also decides for events that only touch an end.
     key = np.empty(count + 1, dtype=np.int64)
     key[:count] = end
-    key[:count] -= int(begin.min()) if count else 0
+    key[:count] -= int(starts.min()) if count else 0
     if int(key[:count].max(initial=0)) >> _KEY_BITS:  # damaged times, years apart
         key[:count] = np.unique(end, return_inverse=True)[1]
     key[:count] <<= 4
     key[:count] |= 7 - rank
     key[count] = np.iinfo(np.int64).max  # read through index -1: nothing encloses a root
-    touching = np.where(begin == end, 8 - rank, 0).astype(np.int8)
+    touching = np.where(starts == end, 8 - rank, 0).astype(np.int8)
     moving = np.flatnonzero(key[parent] < (key[:count] & ~15) + touching)
     while len(moving):
-        there = parent[parent[moving]]
-        parent[moving] = there
-        moving = moving[key[there] < (key[moving] & ~15) + touching[moving]]
+        above = parent[parent[moving]]
+        parent[moving] = above
+        moving = moving[key[above] < (key[moving] & ~15) + touching[moving]]
     return parent
 
 
@@ -245,11 +245,11 @@ def _depths(parent: Int32s) -> NDArray[Any]:
     depth_of_head = np.where(nested, above - head[chain_above] + 1, 0).astype(np.int32)
     moving = np.flatnonzero(nested)
     while len(moving):
-        there = chain_above[moving]
-        depth_of_head[moving] += depth_of_head[there]
-        there = chain_above[there]
-        chain_above[moving] = there
-        moving = moving[there >= 0]
+        higher = chain_above[moving]
+        depth_of_head[moving] += depth_of_head[higher]
+        higher = chain_above[higher]
+        chain_above[moving] = higher
+        moving = moving[higher >= 0]
     depth = np.arange(count, dtype=np.int32)
     depth += np.repeat(depth_of_head - head, np.diff(np.append(head, count)))
     # 16 bits sort several times faster, and no call stack is deeper.
@@ -262,25 +262,25 @@ _BLOCK = 1 << 20
 
 
 def _sibling_overlaps(
-    thread: NDArray[Any], row: Int32s, parent: Int32s, by_depth: Int32s, begin: Int64s, end: Int64s
+    thread: NDArray[Any], row: Int32s, parent: Int32s, by_depth: Int32s, starts: Int64s, end: Int64s
 ) -> NDArray[np.int32]:
     """Positions of two consecutive siblings of which the second starts before the first ends."""
-    found = []
+    overlaps = []
     for low in range(0, len(by_depth) - 1, _BLOCK):
         left = by_depth[low : low + _BLOCK]
         right = by_depth[low + 1 : low + 1 + _BLOCK]
         left = left[: len(right)]
-        pairs = np.flatnonzero((parent[left] == parent[right]) & (end[left] > begin[right]))
+        pairs = np.flatnonzero((parent[left] == parent[right]) & (end[left] > starts[right]))
         left, right = left[pairs], right[pairs]
         same = thread[row[left]] == thread[row[right]]
-        found.append(np.stack([left[same], right[same]], axis=1))
-    return np.concatenate(found) if found else np.empty((0, 2), dtype=np.int32)
+        overlaps.append(np.stack([left[same], right[same]], axis=1))
+    return np.concatenate(overlaps) if overlaps else np.empty((0, 2), dtype=np.int32)
 
 
 def _repair(
     overlaps: NDArray[np.int32],
     parent: Int32s,
-    begin: Int64s,
+    starts: Int64s,
     end: Int64s,
     recorded: tuple[Int64s, Int64s],
     resolution_ns: int,
@@ -292,9 +292,9 @@ def _repair(
     late_ns = max(JITTER_NS, resolution_ns)
     early_ns = JITTER_NS if resolution_ns <= JITTER_NS else 0
     left, right = overlaps[:, 0], overlaps[:, 1]
-    shared = end[left] - begin[right]
+    shared = end[left] - starts[right]
     excess = end[right] - end[left]
-    lead = begin[right] - begin[left]
+    lead = starts[right] - starts[left]
     late = (excess <= late_ns) & (shared > excess)
     early = ~late & (lead <= early_ns) & (shared > lead)
     if not (late.any() or early.any()):
@@ -302,12 +302,12 @@ def _repair(
     latest = np.full(len(parent), np.iinfo(np.int64).max)
     latest[right[late]] = end[left[late]]
     earliest = np.full(len(parent), np.iinfo(np.int64).min)
-    earliest[left[early]] = begin[right[early]]
+    earliest[left[early]] = starts[right[early]]
     _limit_below(parent, latest, earliest)
     np.minimum(end, np.maximum(latest, recorded[1] - late_ns), out=end)
-    np.minimum(begin, end, out=begin)
-    np.maximum(begin, np.minimum(earliest, recorded[0] + early_ns), out=begin)
-    np.maximum(end, begin, out=end)
+    np.minimum(starts, end, out=starts)
+    np.maximum(starts, np.minimum(earliest, recorded[0] + early_ns), out=starts)
+    np.maximum(end, starts, out=end)
     return True
 
 
@@ -316,15 +316,15 @@ def _limit_below(parent: Int32s, latest: Int64s, earliest: Int64s) -> None:
     above = parent.copy()
     moving = np.flatnonzero(above >= 0)
     while len(moving):
-        there = above[moving]
-        latest[moving] = np.minimum(latest[moving], latest[there])
-        earliest[moving] = np.maximum(earliest[moving], earliest[there])
-        there = above[there]
-        above[moving] = there
-        moving = moving[there >= 0]
+        higher = above[moving]
+        latest[moving] = np.minimum(latest[moving], latest[higher])
+        earliest[moving] = np.maximum(earliest[moving], earliest[higher])
+        higher = above[higher]
+        above[moving] = higher
+        moving = moving[higher >= 0]
 
 
-def _self_time(dur: Int64s, parent: Int32s, by_depth: Int32s, begin: Int64s, end: Int64s) -> Int64s:
+def _self_time(dur: Int64s, parent: Int32s, by_depth: Int32s, starts: Int64s, end: Int64s) -> Int64s:
     """Subtracts from each duration, in place, the time that children cover; overlaps count once."""
     self_ns = dur
     for low in range(0, len(by_depth), _BLOCK):
@@ -335,7 +335,7 @@ def _self_time(dur: Int64s, parent: Int32s, by_depth: Int32s, begin: Int64s, end
         inner = np.flatnonzero(parent[child] >= 0)
         child, before = child[inner], before[inner]
         above = parent[child]
-        since = np.maximum(begin[child], begin[above])
+        since = np.maximum(starts[child], starts[above])
         since = np.where(parent[before] == above, np.maximum(since, end[before]), since)
         np.subtract.at(self_ns, above, np.maximum(end[child] - since, 0))
     return self_ns

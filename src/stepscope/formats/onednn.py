@@ -191,7 +191,7 @@ class _Log:
             if stated is None:
                 self._unknown(words, group["ns_count"])
                 continue
-            self.report.kept += group["ns_count"]
+            self.report.read += group["ns_count"]
             row = rows.setdefault(tuple(stated.values()), stated | _EMPTY)
             if operation == "exec":
                 row["executions"] += group["ns_count"]

@@ -14,14 +14,14 @@ from typing import Any, NoReturn, Protocol
 
 from stepscope.base.errors import SourceError
 
-MOST_VALUES = 1 << 24
+MAX_VALUES = 1 << 24
 """Values that are held at once: on the stack, or in lists and dictionaries that were not taken."""
-MOST_REMEMBERED = 1 << 26
+MAX_MEMO = 1 << 26
 """Values that the file numbers in order to refer to them again."""
-MOST_TEXT_BYTES = 1 << 28
+MAX_TEXT_BYTES = 1 << 28
 """Of all texts together."""
 LONGEST_TEXT_BYTES = 1 << 20
-MOST_OPEN = 256
+MAX_MARKS = 256
 """Marks that are open at once: a snapshot nests about ten deep."""
 _LONGEST_NUMBER_BYTES = 16
 _BLOCK = 1 << 20
@@ -30,7 +30,7 @@ _LONGEST_OPERATION = 16
 _REFERENCES = re.compile(rb"(?:h[\s\S]|j[\s\S]{4})*")
 _REFERENCE = re.compile(rb"h[\s\S]|j[\s\S]{4}")
 """BINGET and LONG_BINGET, each with its number."""
-_MOST_RUNS = 1 << 12
+_MAX_RUNS = 1 << 12
 
 ERRORS = {
     "pickle-with-code": (
@@ -90,13 +90,13 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
     marks: list[int] = []
     runs: dict[bytes, list[Any]] = {}
     push, remember = stack.append, memo.append
-    held = text_bytes = 0
+    stored = text_bytes = 0
     buffer, at, ahead = b"", 0, -_LONGEST_OPERATION
 
     def text_of(size: int) -> str:
         nonlocal buffer, at, ahead, text_bytes
         text_bytes += size
-        if size > LONGEST_TEXT_BYTES or text_bytes > MOST_TEXT_BYTES:
+        if size > LONGEST_TEXT_BYTES or text_bytes > MAX_TEXT_BYTES:
             raise _damaged(label, "its texts are longer than those of a snapshot")
         if at + size > len(buffer):
             buffer, at = buffer[at:], 0
@@ -115,7 +115,7 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
             ahead = max(len(buffer) - _LONGEST_OPERATION, 0)
             if not buffer:
                 raise IndexError
-            if len(stack) > MOST_VALUES or held > MOST_VALUES or len(memo) > MOST_REMEMBERED:
+            if len(stack) > MAX_VALUES or stored > MAX_VALUES or len(memo) > MAX_MEMO:
                 raise _damaged(label, "it holds more values than a snapshot")
         code = buffer[at]
         at += 1
@@ -150,34 +150,36 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
             first = marks.pop()
             keys, values = stack[first::2], stack[first + 1 :: 2]
             del stack[first:]
-            made = stack[-1]
-            _fill(made, keys, values)
-            held += 2 * len(keys)
+            target = stack[-1]
+            _fill(target, keys, values)
+            stored += 2 * len(keys)
             lists = [value for value in values if type(value) is list]
             before = sum(map(len, lists))
-            taken = take(made)
-            if taken is not made:
+            taken = take(target)
+            if taken is not target:
                 # Its lists were emptied when they were taken; other lists are used nowhere else.
-                held -= 2 * len(keys) + before - sum(map(len, lists))
-                number = getattr(made, "number", None)
+                stored -= 2 * len(keys) + before - sum(map(len, lists))
+                number = getattr(target, "number", None)
                 if number is not None:
                     memo[number] = taken
                 stack[-1] = taken
         elif code == 0x28:  # MARK
             marks.append(len(stack))
-            if len(marks) > MOST_OPEN:
+            if len(marks) > MAX_MARKS:
                 raise _damaged(label, "it nests deeper than a snapshot")
             if stack and type(stack[-1]) is list:
                 # A call stack: a list of known frames, and mostly a known list.
                 end = _REFERENCES.match(buffer, at).end()  # type: ignore[union-attr]
                 run = buffer[at:end]
-                known = runs.get(run)
-                if known is None:
-                    known = [memo[int.from_bytes(one[1:], "little")] for one in _REFERENCE.findall(run)]
-                    if len(runs) >= _MOST_RUNS:
+                values_of_run = runs.get(run)
+                if values_of_run is None:
+                    values_of_run = [
+                        memo[int.from_bytes(reference[1:], "little")] for reference in _REFERENCE.findall(run)
+                    ]
+                    if len(runs) >= _MAX_RUNS:
                         runs.clear()
-                    runs[run] = known
-                stack += known
+                    runs[run] = values_of_run
+                stack += values_of_run
                 at = end
         elif code == 0x7D:  # EMPTY_DICT
             push(_Dict())
@@ -186,14 +188,14 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
             items = stack[first:]
             del stack[first:]
             _list(stack[-1]).extend(items)
-            held += len(items)
+            stored += len(items)
         elif code == 0x5D:  # EMPTY_LIST
             push([])
         elif code == 0x71:  # BINPUT
-            _put(memo, buffer[at], stack[-1])
+            _memoize(memo, buffer[at], stack[-1])
             at += 1
         elif code == 0x72:  # LONG_BINPUT
-            _put(memo, int_from(buffer[at : at + 4], "little"), stack[-1])
+            _memoize(memo, int_from(buffer[at : at + 4], "little"), stack[-1])
             at += 4
         elif code == 0x8C:  # SHORT_BINUNICODE
             at += 1
@@ -204,11 +206,11 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
         elif code == 0x61:  # APPEND
             item = stack.pop()
             _list(stack[-1]).append(item)
-            held += 1
+            stored += 1
         elif code == 0x73:  # SETITEM
             value, key = stack.pop(), stack.pop()
             _fill(stack[-1], [key], [value])
-            held += 2
+            stored += 2
         elif code == 0x4E:  # NONE
             push(None)
         elif code == 0x88:  # NEWTRUE
@@ -228,16 +230,16 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
             push(())
         elif code == 0x85:  # TUPLE1
             stack[-1] = (stack[-1],)
-            held += 1
+            stored += 1
         elif code == 0x86:  # TUPLE2
             stack[-2:] = [(stack[-2], stack[-1])]
-            held += 2
+            stored += 2
         elif code == 0x87:  # TUPLE3
             stack[-3:] = [(stack[-3], stack[-2], stack[-1])]
-            held += 3
+            stored += 3
         elif code == 0x74:  # TUPLE
             first = marks.pop()
-            held += len(stack) - first
+            stored += len(stack) - first
             stack[first:] = [tuple(stack[first:])]
         elif code == 0x2E:  # STOP
             if marks or len(stack) != 1:
@@ -247,15 +249,15 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
             _refuse(label, code)
 
 
-def _fill(made: Any, keys: list[Any], values: list[Any]) -> None:
+def _fill(target: Any, keys: list[Any], values: list[Any]) -> None:
     """Puts entries into a dictionary. Keys are texts and numbers: hashing a tuple nested a million deep
     would crash the interpreter."""
-    if type(made) is not _Dict or len(keys) != len(values):
+    if type(target) is not _Dict or len(keys) != len(values):
         raise TypeError
     for key in keys:
         if type(key) is not str and type(key) is not int:
             raise TypeError
-    made.update(zip(keys, values, strict=True))
+    target.update(zip(keys, values, strict=True))
 
 
 def _list(value: Any) -> list[Any]:
@@ -264,7 +266,7 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
-def _put(memo: list[Any], number: int, value: Any) -> None:
+def _memoize(memo: list[Any], number: int, value: Any) -> None:
     """Numbers a value. Writers count up in steps of one."""
     if number == len(memo):
         memo.append(value)

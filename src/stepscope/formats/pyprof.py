@@ -77,7 +77,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
             slug="no-recording",
         )
     report.note("no_moments", count=len(device_rows))
-    report.kept = len(device_rows)
+    report.read = len(device_rows)
     ready = (len(device_rows) + 1) * _SLOT_NS
     for row in device_rows:
         row["start_ns"] = ready

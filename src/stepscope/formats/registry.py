@@ -21,7 +21,7 @@ from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.tables import Facts, RankTables
 
 SNIFFED_BYTES = 1 << 16
-MOST_BLANK_BYTES = 64 << 20
+MAX_BLANK_BYTES = 64 << 20
 """Spaces and zeros before a text; a file with more is of no format."""
 
 ERRORS = {
@@ -77,8 +77,8 @@ class Format:
         Raises:
             SourceError: it cannot be opened or is damaged.
         """
-        found = () if self.processes is None else self.processes(member)
-        return [member.of_process(one) for one in found] if len(found) > 1 else [member]
+        processes = () if self.processes is None else self.processes(member)
+        return [member.of_process(process) for process in processes] if len(processes) > 1 else [member]
 
 
 def _function(module: str, name: str) -> Callable[..., Any]:
@@ -91,7 +91,7 @@ def _function(module: str, name: str) -> Callable[..., Any]:
 
 
 def _format(module: str, name: str, title: str, **more: Any) -> Format:
-    sniff, peek, read = (_function(module, one) for one in ("looks_like", "peek", "read"))
+    sniff, peek, read = (_function(module, function) for function in ("looks_like", "peek", "read"))
     return Format(name, title, sniff, peek, read, **more)
 
 
@@ -170,12 +170,12 @@ def format_of(member: Member) -> Format:
     """
     with member.open() as stream:
         head = _head(stream)
-    for known in _all():
-        if known.sniff(head):
-            return known
-    for known in FORMATS:
-        if known.perhaps is not None and known.perhaps(head):
-            return known
+    for candidate in _all():
+        if candidate.sniff(head):
+            return candidate
+    for candidate in FORMATS:
+        if candidate.perhaps is not None and candidate.perhaps(head):
+            return candidate
     kind = what_is(head, member.name or member.path.name)
     raise SourceError(f"{member.label}: not a recording ({kind})", hint=advice(kind), slug="not-a-trace")
 
@@ -184,7 +184,7 @@ def _head(stream: ByteStream) -> bytes:
     """The first bytes of a file, or those after the blanks before its text."""
     first = head = stream.read(SNIFFED_BYTES)
     skipped = 0
-    while head and skipped < MOST_BLANK_BYTES and not strip_bom(head).strip(BLANK):
+    while head and skipped < MAX_BLANK_BYTES and not strip_bom(head).strip(BLANK):
         skipped += len(head)
         head = stream.read(SNIFFED_BYTES)
     return head.lstrip(BLANK) + stream.read(SNIFFED_BYTES) if skipped and head else first
@@ -196,9 +196,9 @@ def format_named(name: str) -> Format:
     Raises:
         SourceError: there is none, as for a plug-in's that is not installed here.
     """
-    for known in _all():
-        if known.name == name:
-            return known
+    for candidate in _all():
+        if candidate.name == name:
+            return candidate
     raise SourceError(
         f"no format {name!r}",
         hint="its plug-in must be installed for the Python that runs StepScope: what a program puts on "
@@ -215,9 +215,9 @@ def _all() -> Iterator[Format]:
 
 @cache
 def _added() -> tuple[Format, ...]:
-    ours = [known.name for known in FORMATS]
+    ours = [candidate.name for candidate in FORMATS]
     return tuple(
-        _guarded(plug_in, added) for plug_in, added in load("formats", Format, lambda known: [known.name], ours)
+        _guarded(plug_in, added) for plug_in, added in load("formats", Format, lambda candidate: [candidate.name], ours)
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from stepscope.base.errors import SourceError
 from stepscope.base.folders import walked
 from stepscope.base.quoting import path_text
-from stepscope.formats.container import Member, called, members
+from stepscope.formats.container import Member, display_name, members
 from stepscope.formats.file_names import name_of, natural, place_of, stated_rank, stem_of, worker_of
 from stepscope.formats.inductor import is_provenance
 from stepscope.formats.jobs import Candidate, jobs_of
@@ -121,13 +121,13 @@ def find_run(*paths: Path, rank: int | None = None, without: Iterable[Path] = ()
     provenance = [file for file in files if is_provenance(file)]
     if len(provenance) < len(files):
         files = [file for file in files if file not in provenance]
-    named = ", ".join(map(called, paths))
+    named = ", ".join(map(display_name, paths))
     sniffed: list[tuple[Member, Format]] = []
     run = Run(provenance=provenance)
     for folder, error in refused.items():
         run.skip(folder, error, recording=True)
 
-    def alone(file: Path) -> bool:
+    def is_requested(file: Path) -> bool:
         """Whether it was named itself, and not found in a folder: then the user wants it."""
         return len(files) == 1 or file in paths
 
@@ -138,14 +138,14 @@ def find_run(*paths: Path, rank: int | None = None, without: Iterable[Path] = ()
                     sniffed.append((member, format_of(member)))
                 except SourceError as error:
                     run.skip(member.label, error, recording=member.label.endswith(_NAMES))
-                    if alone(file) and member.name is None:
+                    if is_requested(file) and member.name is None:
                         raise
         except SourceError as error:
-            if alone(file):
+            if is_requested(file):
                 raise
             run.skip(str(file), error, recording=file.name.endswith(_NAMES))
-    found = _opened(sniffed, run, alone)
-    if not found:
+    recordings = _opened(sniffed, run, is_requested)
+    if not recordings:
         skipped = len(run.skipped)
         among = f" among {skipped} files" if skipped > 1 else ""
         raise SourceError(
@@ -153,33 +153,33 @@ def find_run(*paths: Path, rank: int | None = None, without: Iterable[Path] = ()
             hint="give a trace that torch.profiler wrote (.json, .json.gz), or a folder of them",
             slug="no-recording",
         )
-    if len(found) == 1:
-        member, known = found[0]
+    if len(recordings) == 1:
+        member, form = recordings[0]
         known_rank, rule = (-1, "single") if rank is None else (rank, "flag")
-        single = [Recording(member, known, known_rank, 0, rule)]
+        single = [Recording(member, form, known_rank, 0, rule)]
         run.jobs = [Job(stem_of(name_of(member)), "", single)]
         return run
     if rank is not None:
         raise SourceError(
-            f"{named}: {len(found)} recordings cannot all be rank {rank}",
+            f"{named}: {len(recordings)} recordings cannot all be rank {rank}",
             hint="give a rank for a single file only",
             slug="rank-of-many",
         )
-    peeked = _peeked(found, run)
-    captures = [one for one in peeked if one.facts.graph_capture]
+    peeked = _peeked(recordings, run)
+    captures = [candidate for candidate in peeked if candidate.facts.graph_capture]
     if len(captures) < len(peeked):
-        peeked = [one for one in peeked if not one.facts.graph_capture]
-        run.captures = [_capture(one) for one in captures]
+        peeked = [candidate for candidate in peeked if not candidate.facts.graph_capture]
+        run.captures = [_capture(candidate) for candidate in captures]
     # Two recordings of a rank at the same time belong to two jobs, but a copy belongs to none.
-    run.copies = _copies([one for one in peeked if one.rank is not None])
-    jobs = jobs_of([one for one in peeked if one.member.label not in run.copies])
+    run.copies = _copies([candidate for candidate in peeked if candidate.rank is not None])
+    jobs = jobs_of([candidate for candidate in peeked if candidate.member.label not in run.copies])
     run.jobs = [Job(job.name, job.about, _with_ranks(job.files, run)) for job in jobs]
     return run
 
 
-def _capture(one: Candidate) -> Recording:
-    rank = -1 if one.rank is None else one.rank
-    return Recording(one.member, one.format, rank, 0, "order" if rank < 0 else "file name")
+def _capture(candidate: Candidate) -> Recording:
+    rank = -1 if candidate.rank is None else candidate.rank
+    return Recording(candidate.member, candidate.format, rank, 0, "order" if rank < 0 else "file name")
 
 
 def rank_of_single(member: Member, facts: Facts) -> tuple[int, str]:
@@ -235,35 +235,37 @@ def _once(files: Iterable[Path]) -> list[Path]:
     return list(once.values())
 
 
-def _opened(known: list[tuple[Member, Format]], run: Run, alone: Callable[[Path], bool]) -> list[tuple[Member, Format]]:
+def _opened(
+    sniffed: list[tuple[Member, Format]], run: Run, is_requested: Callable[[Path], bool]
+) -> list[tuple[Member, Format]]:
     """The recordings in files of known formats. Of a report and its export the better one is opened, or
     the other one if that fails.
     """
-    found: list[tuple[Member, Format]] = []
-    instead_of = _instead_of(known)
+    recordings: list[tuple[Member, Format]] = []
+    instead_of = _instead_of(sniffed)
     opened: set[str] = set()
-    for member, form in sorted(known, key=lambda one: one[0].label in instead_of):
+    for member, form in sorted(sniffed, key=lambda entry: entry[0].label in instead_of):
         better, reason = instead_of.get(member.label, ("", ""))
         if better in opened:
             run.skipped.append((member.label, reason))
             continue
         try:
-            found += [(one, form) for one in form.recordings(member)]
+            recordings += [(recording, form) for recording in form.recordings(member)]
             opened.add(member.label)
         except SourceError as error:
             run.skip(member.label, error, recording=True)
-            if alone(member.path) and member.name is None:
+            if is_requested(member.path) and member.name is None:
                 raise
-    return found
+    return recordings
 
 
-def _instead_of(known: list[tuple[Member, Format]]) -> dict[str, tuple[str, str]]:
+def _instead_of(sniffed: list[tuple[Member, Format]]) -> dict[str, tuple[str, str]]:
     """Labels of the files that need not be opened, each with the one beside it that is read, and why:
     reports whose export is ready, and exports older than their report, which was written again.
     """
-    at = {place_of(member): (member, form) for member, form in known}
+    at = {place_of(member): (member, form) for member, form in sniffed}
     instead: dict[str, tuple[str, str]] = {}
-    for report, form in known:
+    for report, form in sniffed:
         place = place_of(report)
         if not place.name.endswith(_REPORTS):
             continue
@@ -279,22 +281,22 @@ def _instead_of(known: list[tuple[Member, Format]]) -> dict[str, tuple[str, str]
     return instead
 
 
-def _older(one: Member, other: Member) -> bool:
-    if one.name is not None or other.name is not None:
+def _older(member: Member, other: Member) -> bool:
+    if member.name is not None or other.name is not None:
         return False
     try:
-        return one.path.stat().st_mtime_ns < other.path.stat().st_mtime_ns
+        return member.path.stat().st_mtime_ns < other.path.stat().st_mtime_ns
     except OSError:
         return False
 
 
-def _peeked(found: list[tuple[Member, Format]], run: Run) -> list[Candidate]:
+def _peeked(recordings: list[tuple[Member, Format]], run: Run) -> list[Candidate]:
     """What each recording says about itself; unusable ones are left out of the run."""
     peeked: list[Candidate] = []
     unusable: list[SourceError] = []
-    for member, known in found:
+    for member, form in recordings:
         try:
-            facts = known.peek(member)
+            facts = form.peek(member)
         except SourceError as error:
             # An unusable file must not cost those of the other ranks.
             unusable.append(error)
@@ -303,7 +305,7 @@ def _peeked(found: list[tuple[Member, Format]], run: Run) -> list[Candidate]:
         if facts is None:
             run.skipped.append((member.label, "no trace events"))
         else:
-            peeked.append(Candidate(member, known, facts))
+            peeked.append(Candidate(member, form, facts))
     if not peeked:
         if unusable:
             raise unusable[0]
@@ -321,31 +323,31 @@ def _with_ranks(job: list[Candidate], run: Run) -> list[Recording]:
     # Separately, so that a guess for files of one kind never depends on files of another.
     ranked: list[tuple[int, str, Candidate]] = []
     for timed in (True, False):
-        chosen = [one for one in job if one.format.timed is timed]
-        found = _ranks(chosen)
-        known = {rank for rank, *_ in ranked}
-        if len(known) == 1 and not timed and len(chosen) == 1 and found[0][1] == "single":
+        chosen = [candidate for candidate in job if candidate.format.timed is timed]
+        chosen_ranks = _ranks(chosen)
+        known_ranks = {rank for rank, *_ in ranked}
+        if len(known_ranks) == 1 and not timed and len(chosen) == 1 and chosen_ranks[0][1] == "single":
             # What was measured beside a single process's recording is of that process.
-            found = [(known.pop(), "single")]
-        ranked += [(rank, rule, one) for (rank, rule), one in zip(found, chosen, strict=True)]
-    copies = _copies([one for _, rule, one in ranked if rule == "order"])
+            chosen_ranks = [(known_ranks.pop(), "single")]
+        ranked += [(rank, rule, candidate) for (rank, rule), candidate in zip(chosen_ranks, chosen, strict=True)]
+    copies = _copies([candidate for _, rule, candidate in ranked if rule == "order"])
     if copies:
         run.copies |= copies
-        return _with_ranks([one for one in job if one.member.label not in copies], run)
+        return _with_ranks([candidate for candidate in job if candidate.member.label not in copies], run)
     ranked.sort(
-        key=lambda found: (
-            found[0],
-            not found[2].format.timed,
-            found[2].facts.start_epoch_ns or 0,
-            natural(found[2].member.label),
+        key=lambda entry: (
+            entry[0],
+            not entry[2].format.timed,
+            entry[2].facts.start_epoch_ns or 0,
+            natural(entry[2].member.label),
         )
     )
     spans: dict[int, int] = {}
     recordings = []
-    for rank, rule, one in ranked:
+    for rank, rule, candidate in ranked:
         span = spans.get(rank, 0)
         spans[rank] = span + 1
-        recordings.append(Recording(one.member, one.format, rank, span, rule))
+        recordings.append(Recording(candidate.member, candidate.format, rank, span, rule))
     return recordings
 
 
@@ -353,8 +355,10 @@ def _copies(files: list[Candidate]) -> dict[str, str]:
     """Labels of files with the same uncompressed bytes as one with a shorter name, or an earlier one, each with that
     one's label. Most files that say the same about themselves differ near their start and need not be read."""
     similar: dict[tuple[Any, ...], list[Member]] = {}
-    for one in sorted(files, key=lambda one: (len(one.member.label), natural(one.member.label))):
-        similar.setdefault((one.member.process, one.rank, one.start_ns), []).append(one.member)
+    for candidate in sorted(
+        files, key=lambda candidate: (len(candidate.member.label), natural(candidate.member.label))
+    ):
+        similar.setdefault((candidate.member.process, candidate.rank, candidate.start_ns), []).append(candidate.member)
     copies: dict[str, str] = {}
     for group in similar.values():
         starts = [member.digest(_COMPARED_BYTES) for member in group] if len(group) > 1 else []
@@ -370,35 +374,36 @@ def _copies(files: list[Candidate]) -> dict[str, str]:
 def _ranks(job: list[Candidate]) -> list[tuple[int, str]]:
     """Rank and rule of each file; all files that do not state their rank share one rule."""
     ranks: list[tuple[int, str] | None] = [
-        None if one.facts.rank is None else (one.facts.rank, one.facts.rank_rule or "distributedInfo") for one in job
+        None if candidate.facts.rank is None else (candidate.facts.rank, candidate.facts.rank_rule or "distributedInfo")
+        for candidate in job
     ]
-    silent = [at for at, found in enumerate(ranks) if found is None]
+    silent = [at for at, rank in enumerate(ranks) if rank is None]
     by_name = {at: stated_rank(job[at].member) for at in silent}
     if silent and all(number is not None for number in by_name.values()):
         for at, number in by_name.items():
             ranks[at] = (number or 0, "file name")
     elif (
         len(job) == 1
-        or any(one.facts.world_size == 1 for one in job)
+        or any(candidate.facts.world_size == 1 for candidate in job)
         or (len(silent) == len(job) and _follow_one_another(job))
     ):
         for at in silent:
             ranks[at] = (0, "single")
     else:
-        taken = {found[0] for found in ranks if found is not None}
+        taken = {rank[0] for rank in ranks if rank is not None}
         names = dict(zip(silent, _workers([job[at] for at in silent]), strict=True))
         workers = sorted(set(names.values()), key=natural)
         free = (number for number in range(len(job) + len(taken) + 1) if number not in taken)
         number_of = dict(zip(workers, free, strict=False))
         for at in silent:
             ranks[at] = (number_of[names[at]], "order")
-    return [found for found in ranks if found is not None]
+    return [rank for rank in ranks if rank is not None]
 
 
 def _follow_one_another(job: list[Candidate]) -> bool:
     """Whether recordings that state no rank follow one another in time, as those of one process do."""
-    timed = [one for one in job if one.start_ns is not None and one.end_ns() is not None]
-    timed.sort(key=lambda one: one.start_ns or 0)
+    timed = [candidate for candidate in job if candidate.start_ns is not None and candidate.end_ns() is not None]
+    timed.sort(key=lambda candidate: candidate.start_ns or 0)
     return len(timed) == len(job) and not any(
         later.overlaps(first) or later.is_of_another_process(first) for first, later in pairwise(timed)
     )
@@ -409,14 +414,16 @@ def _workers(silent: list[Candidate]) -> list[str]:
     their time stamp; recordings at the same time are of several folders' workers.
     """
     of_name: dict[str, list[Candidate]] = {}
-    for one in silent:
-        of_name.setdefault(worker_of(name_of(one.member)), []).append(one)
+    for candidate in silent:
+        of_name.setdefault(worker_of(name_of(candidate.member)), []).append(candidate)
     several = {
         name for name, ones in of_name.items() if any(first.overlaps(second) for first, second in combinations(ones, 2))
     }
-    named = [(worker_of(name_of(one.member)), one) for one in silent]
-    workers = [str(place_of(one.member).with_name(name)) if name in several else name for name, one in named]
+    named = [(worker_of(name_of(candidate.member)), candidate) for candidate in silent]
+    workers = [
+        str(place_of(candidate.member).with_name(name)) if name in several else name for name, candidate in named
+    ]
     return [
-        worker if one.member.process is None else f"{worker}!{one.member.process}"
-        for worker, one in zip(workers, silent, strict=True)
+        worker if candidate.member.process is None else f"{worker}!{candidate.member.process}"
+        for worker, candidate in zip(workers, silent, strict=True)
     ]

@@ -1,6 +1,6 @@
 """Keeps columns in files instead of in memory while a recording is imported that is too large for memory.
 
-Whatever reading and linking keep for every event passes through `kept` and `kept_columns`. While a `Scratch` is open,
+Whatever reading and linking keep for every event passes through `spill` and `spill_columns`. While a `Scratch` is open,
 these write it to a nameless file and return the same values, mapped from there: the system reads pages again when they
 are needed, and unneeded ones are given back as soon as the process has too many.
 """
@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-LEAST_BYTES = 1 << 16
+MIN_BYTES = 1 << 16
 """Smaller columns stay in memory: a mapping takes entire pages and an entry in the kernel's list."""
 
 LOOK_EVERY_S = 0.02
@@ -35,7 +35,7 @@ Values = TypeVar("Values", bound=np.ndarray[Any, Any])
 
 
 class Scratch:
-    """Files for columns; a context, within which `kept` uses them.
+    """Files for columns; a context, within which `spill` uses them.
 
     Args:
         folder: where they are; they take the space of the columns, and have no name.
@@ -102,21 +102,21 @@ class Scratch:
 _OPEN: ContextVar[Scratch | None] = ContextVar("stepscope-scratch", default=None)
 
 
-def kept(values: Values) -> Values:
+def spill(values: Values) -> Values:
     """The values, in a file if they are many and a `Scratch` is open."""
     scratch = _OPEN.get()
-    return values if scratch is None or values.nbytes < LEAST_BYTES else scratch.array(values)
+    return values if scratch is None or values.nbytes < MIN_BYTES else scratch.array(values)
 
 
-def kept_column(column: Any) -> Any:
+def spill_column(column: Any) -> Any:
     """The same for an Arrow array, or a chunked one."""
-    return kept_columns({"": column})[""]
+    return spill_columns({"": column})[""]
 
 
-def kept_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
+def spill_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
     """The same for several columns of one length."""
     scratch = _OPEN.get()
-    if scratch is None or sum(one.nbytes for one in columns.values()) < LEAST_BYTES:
+    if scratch is None or sum(column.nbytes for column in columns.values()) < MIN_BYTES:
         return dict(columns)
     table = scratch.table(pa.table(dict(columns)))
     return {

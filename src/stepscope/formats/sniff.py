@@ -161,8 +161,8 @@ def _kind_of_json(start: bytes) -> str:
 def _kind_of_text(start: bytes) -> str:
     if _NSIGHT_COMPUTE.search(start):
         return "Nsight Compute text"
-    first, _, rest = start.partition(b"\n")
-    second, _, _ = rest.partition(b"\n")
+    first, _, following = start.partition(b"\n")
+    second, _, _ = following.partition(b"\n")
     commas = first.count(b",")
     if commas >= 2 and second.count(b",") >= commas:
         return "CSV table"

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from stepscope.base.errors import SourceError
 from stepscope.base.quoting import sql_name
-from stepscope.formats.scratch import kept_columns
+from stepscope.formats.scratch import spill_columns
 
 if TYPE_CHECKING:
     from adbc_driver_manager import AdbcConnection
@@ -101,7 +101,7 @@ class Database:
         self._connect_arrow = connect_arrow
         self._layout = layout
         self._size = size
-        self._most_rows = size // _BYTES_PER_ROW
+        self._max_rows = size // _BYTES_PER_ROW
         self._without_row_ids: set[str] = set()
         self._integers: dict[str, frozenset[str]] = {}
         self._columns = self._plain_tables()
@@ -140,17 +140,17 @@ class Database:
 
     def filled(self, table: str, columns: Sequence[str], only: Only | None = None) -> list[str]:
         """The columns in which a table has a value, in any of the chosen rows."""
-        there = [name for name in columns if name in self._columns.get(table, ())]
-        if not there:
+        present = [name for name in columns if name in self._columns.get(table, ())]
+        if not present:
             return []
         source = f"FROM {sql_name(table)} WHERE {self._where(table, only) or 'TRUE'}"
         # Most files have none of them at all; finding that takes half as long as counting each.
-        any_of = ", ".join(map(sql_name, there))
+        any_of = ", ".join(map(sql_name, present))
         if not list(self._fetch(f"SELECT 1 {source} AND coalesce({any_of}, NULL) IS NOT NULL LIMIT 1")):
             return []
-        counts = ", ".join(f"count({sql_name(name)})" for name in there)
-        (found,) = self._fetch(f"SELECT {counts} {source}", 1)
-        return [name for name, count in zip(there, found, strict=True) if count]
+        counts = ", ".join(f"count({sql_name(name)})" for name in present)
+        (counted,) = self._fetch(f"SELECT {counts} {source}", 1)
+        return [name for name, count in zip(present, counted, strict=True) if count]
 
     def rows(self, table: str, columns: Sequence[str], **types: str) -> list[tuple[Any, ...]]:
         """Rows of a table, in order; missing columns are None, a missing table has no rows.
@@ -173,13 +173,14 @@ class Database:
         Raises:
             SourceError: the database is damaged.
         """
-        known = self._columns.get(table)
-        if not known:
+        columns_of_table = self._columns.get(table)
+        if not columns_of_table:
             return
-        asked = ", ".join(
-            _of_type(sql_name(name), types.get(name, "integer")) if name in known else "NULL" for name in columns
+        values = ", ".join(
+            _of_type(sql_name(name), types.get(name, "integer")) if name in columns_of_table else "NULL"
+            for name in columns
         )
-        yield from self._fetch(f"SELECT {asked} FROM {sql_name(table)}")
+        yield from self._fetch(f"SELECT {values} FROM {sql_name(table)}")
 
     def columns(self, table: str, columns: Sequence[str], only: Only | None = None, **types: str) -> pa.Table:
         """Rows of a table as Arrow columns, for tables of millions of rows.
@@ -197,7 +198,7 @@ class Database:
         kinds = {name: types.get(name, "integer") for name in columns}
         parts: dict[str, list[pa.Array]] = {name: [] for name in columns}
         for chunk in self._chunks(table, kinds, only):
-            for name, values in kept_columns(chunk).items():
+            for name, values in spill_columns(chunk).items():
                 parts[name].append(values)
         return pa.table({name: _joined(parts[name], _ARROW[kind]) for name, kind in kinds.items()})
 
@@ -211,16 +212,16 @@ class Database:
 
     def _chunks(self, table: str, kinds: dict[str, str], only: Only | None) -> Iterator[dict[str, pa.Array]]:
         """Rows in order, as columns."""
-        known = self._columns.get(table)
-        if not known:
+        present_columns = self._columns.get(table)
+        if not present_columns:
             return
-        present = [(name, kind) for name, kind in kinds.items() if name in known]
+        present = [(name, kind) for name, kind in kinds.items() if name in present_columns]
         # A tool may write texts in place of the numbers of strings; the column is declared for them then.
         texts = [(name, "text") for name, kind in present if kind == "name" and name not in self._integers[table]]
         where = self._where(table, only)
         needed = {name for name, _ in present} | ({only.column} if only is not None and where else set())
         stored = ", ".join(map(sql_name, sorted(needed))) or "1"
-        left = self._most_rows
+        left = self._max_rows
         for rows, limit in self._row_ranges(table):
             # Pages that form a circle have rows without end, none of which may be chosen: so the limit is inside.
             source = f"(SELECT {stored} FROM {rows} LIMIT {limit + 1}) WHERE {where or 'TRUE'}"
@@ -236,7 +237,7 @@ class Database:
             if count > limit or left < 0:
                 raise self._too_many_rows()
             for name, kind in kinds.items():
-                if name not in known:
+                if name not in present_columns:
                     columns[name] = pa.nulls(count, _ARROW[kind])
                 elif kind == "name":
                     columns[name] = self._named(columns[name], named.get(name))
@@ -269,16 +270,16 @@ class Database:
         """Sources of a table's rows, in order, and how many rows each can have at most."""
         source = f"{sql_name(table)} NOT INDEXED"
         if table in self._without_row_ids:
-            yield source, self._most_rows
+            yield source, self._max_rows
             return
         after, last = "TRUE", None
         while True:
             at_end = f"{source} WHERE {after} ORDER BY rowid LIMIT 1 OFFSET {_CHUNK - 1}"
-            found = list(self._fetch(f"SELECT rowid FROM {at_end}"))
-            if not found:
+            end_row = list(self._fetch(f"SELECT rowid FROM {at_end}"))
+            if not end_row:
                 yield f"{source} WHERE {after} ORDER BY rowid", _CHUNK
                 return
-            ((end,),) = found
+            ((end,),) = end_row
             if last is not None and end <= last:
                 raise self._too_many_rows()
             yield f"{source} WHERE {after} AND rowid <= {end:d} ORDER BY rowid", _CHUNK
@@ -287,8 +288,10 @@ class Database:
     def _named(self, numbers: pa.Array, texts: pa.Array | None) -> pa.DictionaryArray:
         """Numbers of strings, or texts, as texts; NULL if there is no such string."""
         coded = numbers.dictionary_encode()
-        known = pa.array(list(map(self._strings.get, coded.dictionary.to_pylist())), pa.string()).dictionary_encode()
-        named = pa.DictionaryArray.from_arrays(known.indices.take(coded.indices), known.dictionary)
+        texts_by_code = pa.array(
+            list(map(self._strings.get, coded.dictionary.to_pylist())), pa.string()
+        ).dictionary_encode()
+        named = pa.DictionaryArray.from_arrays(texts_by_code.indices.take(coded.indices), texts_by_code.dictionary)
         self.unnamed += named.null_count - numbers.null_count
         return named if texts is None else pc.coalesce(texts, named.cast(pa.string())).dictionary_encode()
 
@@ -298,42 +301,42 @@ class Database:
             return set()
         value = f"{sql_name(column)} >> {bits:d}"
         source = f"FROM {sql_name(table)} WHERE typeof({sql_name(column)}) = 'integer'"
-        found: set[int] = set()
+        numbers: set[int] = set()
         if table in self._without_row_ids:
             return {number for (number,) in self._fetch(f"SELECT DISTINCT {value} {source}")}
         # Few values in millions of rows: searching for another is quicker than SQLite's own DISTINCT.
         last = -(1 << 63)
-        while len(found) < _FEW:
-            known = ", ".join(map(str, found))
-            further = f"rowid > {last} AND {value} NOT IN ({known}) LIMIT 1"
+        while len(numbers) < _FEW:
+            listed = ", ".join(map(str, numbers))
+            further = f"rowid > {last} AND {value} NOT IN ({listed}) LIMIT 1"
             row = list(self._fetch(f"SELECT {value}, rowid {source} AND {further}", 1))
             if not row:
-                return found
+                return numbers
             ((number, last),) = row
-            found.add(number)
-        rest = self._fetch(f"SELECT DISTINCT {value} {source} AND rowid > {last}")
-        return found | {number for (number,) in rest}
+            numbers.add(number)
+        further_rows = self._fetch(f"SELECT DISTINCT {value} {source} AND rowid > {last}")
+        return numbers | {number for (number,) in further_rows}
 
-    def extent(self, table: str, columns: Sequence[str], most: int, only: Only | None = None) -> list[int]:
+    def extent(self, table: str, columns: Sequence[str], upper: int, only: Only | None = None) -> list[int]:
         """Smallest and largest integer from 0 to below `most` in each column that has one."""
-        known = self._columns.get(table, frozenset())
-        there = [sql_name(column) for column in columns if column in known]
-        if not there:
+        columns_of_table = self._columns.get(table, frozenset())
+        present = [sql_name(column) for column in columns if column in columns_of_table]
+        if not present:
             return []
         source = f"FROM {sql_name(table)} WHERE {self._where(table, only) or 'TRUE'}"
-        found: list[Any] = []
+        ends: list[Any] = []
         for fits in ("{0} BETWEEN 0 AND {1:d}", "typeof({0}) = 'integer' AND {0} BETWEEN 0 AND {1:d}"):
-            asked = ", ".join(
-                f"{which}(CASE WHEN {fits.format(one, most - 1)} THEN {one} END)"
-                for one in there
+            values = ", ".join(
+                f"{which}(CASE WHEN {fits.format(present_column, upper - 1)} THEN {present_column} END)"
+                for present_column in present
                 for which in ("min", "max")
             )
-            (row,) = self._fetch(f"SELECT {asked} {source}")
-            found = [number for number in row if number is not None]
+            (row,) = self._fetch(f"SELECT {values} {source}")
+            ends = [number for number in row if number is not None]
             # If neither end is a real number, types need not be checked.
-            if all(isinstance(number, int) for number in found):
+            if all(isinstance(number, int) for number in ends):
                 break
-        return found
+        return ends
 
     def _where(self, table: str, only: Only | None) -> str:
         """The condition for the chosen rows; empty for all, or if the table lacks the column."""
@@ -368,8 +371,8 @@ class Database:
         except (Error, OSError, pa.ArrowException) as error:
             raise damaged(self._label, self._layout, str(error)) from None
 
-    def _fetch(self, query: str, most: int | None = None) -> Iterator[tuple[Any, ...]]:
-        left = self._most_rows if most is None else most
+    def _fetch(self, query: str, max_rows: int | None = None) -> Iterator[tuple[Any, ...]]:
+        left = self._max_rows if max_rows is None else max_rows
         try:
             cursor = self._connection.execute(query)
             while rows := cursor.fetchmany(_BATCH):

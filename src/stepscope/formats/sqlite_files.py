@@ -95,14 +95,14 @@ def _connected(path: Path, label: str, layout: Layout) -> Iterator[Database]:
             (
                 damage
                 for ending, damage in _LATER.items()
-                if _beside(path, ending).is_file() and _beside(path, ending).stat().st_size
+                if _sibling(path, ending).is_file() and _sibling(path, ending).stat().st_size
             ),
             None,
         )
         yield database
 
 
-def _beside(path: Path, ending: str) -> Path:
+def _sibling(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
 
 

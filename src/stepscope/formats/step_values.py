@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from stepscope.formats.tables import ReadReport, from_rows
 
-_MOST = 1 << 62
+_LIMIT = 1 << 62
 
 
 def step_values(values: Any, report: ReadReport, *, numbered: Literal["step", "iteration"]) -> pa.Table:
@@ -21,21 +21,21 @@ def step_values(values: Any, report: ReadReport, *, numbered: Literal["step", "i
     """
     rows = []
     for name, listed in values.items() if isinstance(values, dict) else ():
-        for one in listed if isinstance(listed, list) else (None,):
-            pair = one if isinstance(one, list) and len(one) == 2 else (None, None)
+        for entry in listed if isinstance(listed, list) else (None,):
+            pair = entry if isinstance(entry, list) and len(entry) == 2 else (None, None)
             if _is_number(pair[0]) and isinstance(pair[0], int) and _is_number(pair[1]):
                 rows.append({numbered: pair[0], "name": name, "value": float(pair[1])})
             else:
                 report.drop("wrong_type")
-    report.kept += len(rows)
+    report.read += len(rows)
     return from_rows("step_value", rows)
 
 
 def hugectr_values(listed: Any, report: ReadReport) -> pa.Table:
     """Rows of HugeCTR's `record_data`: one value an iteration, which HugeCTR does not number."""
     rows = []
-    for one in listed if isinstance(listed, list) else ():
-        name, data = (one.get("data_name"), one.get("data")) if isinstance(one, dict) else (None, None)
+    for entry in listed if isinstance(listed, list) else ():
+        name, data = (entry.get("data_name"), entry.get("data")) if isinstance(entry, dict) else (None, None)
         for value in data if isinstance(data, list) and isinstance(name, str) else (None,):
             number = _number_of(value)
             if number is None:
@@ -51,10 +51,10 @@ def _number_of(value: Any) -> float | None:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) and abs(number) < _MOST else None
+    return number if math.isfinite(number) and abs(number) < _LIMIT else None
 
 
 def _is_number(value: Any) -> bool:
     return (
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < _MOST
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < _LIMIT
     )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.formats.scratch import kept_column
+from stepscope.formats.scratch import spill_column
 from stepscope.schema.declare import Role
 from stepscope.schema.tables import DECLARED
 
@@ -24,7 +24,9 @@ READ: dict[str, pa.Schema] = {table.name: schema for table in DECLARED if (schem
 """The columns of each table that readers fill."""
 
 _MOMENTS = {
-    table.name: [one.name for one in table.declared if one.role is Role.MOMENT and one.name in READ[table.name].names]
+    table.name: [
+        column.name for column in table.declared if column.role is Role.MOMENT and column.name in READ[table.name].names
+    ]
     for table in DECLARED
     if table.name in READ
 }
@@ -39,7 +41,7 @@ def canonical(table: pa.Table, name: str) -> pa.Table:
     """The table with this name, in as little memory as possible; missing columns are NULL."""
     return pa.table(
         {
-            field.name: kept_column(small(table[field.name], field.type))
+            field.name: spill_column(small(table[field.name], field.type))
             if field.name in table.column_names
             else pa.nulls(table.num_rows)
             for field in READ[name]
@@ -70,7 +72,7 @@ def counted_from(origin: int, **tables: pa.Table) -> dict[str, pa.Table]:
     """The tables with these names, with moments counted from the recording's first event."""
     for name, table in tables.items():
         for column in _MOMENTS[name]:
-            moved = kept_column(pc.subtract(table[column].cast(pa.int64()), origin))
+            moved = spill_column(pc.subtract(table[column].cast(pa.int64()), origin))
             place = table.schema.get_field_index(column)
             tables[name] = table = table.set_column(place, column, moved)
     return tables
@@ -84,7 +86,7 @@ EPOCH_NS = 946_684_800_000_000_000
 class ReadReport:
     """What became of a file's events: everything that is dropped or repaired is counted here."""
 
-    kept: int = 0
+    read: int = 0
     repaired: int = 0
     dropped: int = 0
     truncated: bool = False
@@ -101,7 +103,7 @@ class ReadReport:
 
     def add(self, other: ReadReport) -> None:
         """Adds what another part of the reader counted."""
-        self.kept += other.kept
+        self.read += other.read
         self.repaired += other.repaired
         self.dropped += other.dropped
         self.truncated |= other.truncated
@@ -184,8 +186,8 @@ def capabilities_of(devices: Iterable[Mapping[str, Any]]) -> tuple[str, ...] | N
     Args:
         devices: rows of the table `device`.
     """
-    stated = {(one["compute_major"], one["compute_minor"]) for one in devices}
-    if not stated or any(None in one for one in stated):
+    stated = {(device["compute_major"], device["compute_minor"]) for device in devices}
+    if not stated or any(None in version for version in stated):
         return None
     return tuple(sorted(f"{major}.{minor}" for major, minor in stated))
 

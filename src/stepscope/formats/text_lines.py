@@ -21,15 +21,15 @@ def text_lines(member: Member, longest: int, report: ReadReport | None = None) -
     Raises:
         SourceError: it cannot be opened.
     """
-    rest, first = b"", True
+    partial, first = b"", True
     with member.open() as stream:
         while block := stream.read(_BLOCK):
             if first:
                 block, first = strip_bom(block), False
-            *complete, rest = (rest + block).split(b"\n")
+            *complete, partial = (partial + block).split(b"\n")
             for line in complete:
                 yield line[: longest + 1].decode("utf-8", "replace").removesuffix("\r")
-            rest = rest[: longest + 1]
-        yield rest.decode("utf-8", "replace")
+            partial = partial[: longest + 1]
+        yield partial.decode("utf-8", "replace")
         if report is not None and stream.damage:
             report.note(stream.damage)

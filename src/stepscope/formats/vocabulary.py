@@ -187,14 +187,14 @@ def category(raw: str | None, pid: str | None = None) -> Category | None:
 
 def step_number(name: str) -> int | None:
     """The number of the step that a range of this name marks: `ProfilerStep#12` → 12."""
-    found = _STEP.match(name)
-    return int(found.group(1)) if found else None
+    match = _STEP.match(name)
+    return int(match.group(1)) if match else None
 
 
 def module_name(name: str) -> str | None:
     """The module that a Python frame of this name calls: `nn.Module: Linear_3` → `Linear_3`."""
-    found = _MODULE.match(name)
-    return found.group(1) if found else None
+    match = _MODULE.match(name)
+    return match.group(1) if match else None
 
 
 def is_compiled_code(name: str) -> bool:
@@ -208,8 +208,8 @@ def is_compiled_code(name: str) -> bool:
 
 def phase_name(name: str) -> str | None:
     """The phase of a step that a range of this name marks; a loss counts as forward, as in the job's own timing."""
-    found = _PHASE.match(name)
-    return found and {"loss": "forward"}.get(found.group(1), found.group(1))
+    match = _PHASE.match(name)
+    return match and {"loss": "forward"}.get(match.group(1), match.group(1))
 
 
 def lies_in_file(name: str) -> bool:
@@ -224,10 +224,10 @@ def is_program_frame(name: str) -> bool:
     >>> is_program_frame("models/bert.py(31): forward"), is_program_frame("threading.py(9): run")
     (True, False)
     """
-    found = _FRAME.match(name[:_LONGEST_FRAME])
-    if found is None:
+    match = _FRAME.match(name[:_LONGEST_FRAME])
+    if match is None:
         return False
-    file = found["file"].replace("\\", "/")
+    file = match["file"].replace("\\", "/")
     first = file.partition("/")[0].removesuffix(".py")
     return not (first in _LIBRARIES or first in sys.stdlib_module_names or _INSTALLED.search(file))
 
@@ -326,23 +326,23 @@ _RUNTIME_COPY = lazily(r"^(?:Memcpy|hipMemcpy|CopyHostToDevice|CopyDeviceTo|zeCo
 _RUNTIME_FILL = lazily(r"^(?:Memset|hipMemset|FillBuffer|zeCommandListAppendMemoryFill)")
 
 
-def occupancy_limit(told: str) -> str | None:
+def occupancy_limit(stated: str) -> str | None:
     """What limits occupancy: names as the recorder writes them, or the bits of its library.
 
     >>> occupancy_limit("3"), occupancy_limit("shared memory")
     ('warps, registers', 'shared memory')
     """
-    if not told.isdecimal():
-        return told or None
-    bits = int(told[:9])
+    if not stated.isdecimal():
+        return stated or None
+    bits = int(stated[:9])
     return ", ".join(name for place, name in enumerate(_LIMITS) if bits >> place & 1) or None
 
 
 def copy_kind(name: str) -> str:
     """The direction of a copy by its name: `Memcpy HtoD (Pinned -> Device)` → `HtoD`."""
-    found = _COPY_KIND.search(name)
-    if found:
-        return _COPY_SHORT.get(found.group(1), found.group(1))
+    match = _COPY_KIND.search(name)
+    if match:
+        return _COPY_SHORT.get(match.group(1), match.group(1))
     squeezed = name.replace(" ", "").replace("_", "")
     for pattern, kind in _COPY_WORDS:
         if pattern.search(squeezed):
@@ -356,8 +356,8 @@ def source_memory(name: str) -> str | None:
     >>> source_memory("Memcpy HtoD (Pinned -> Device)")
     'pinned'
     """
-    found = _MEMORY_ENDS.search(name)
-    return found[1].lower() if found and found[1] else None
+    match = _MEMORY_ENDS.search(name)
+    return match[1].lower() if match and match[1] else None
 
 
 def destination_memory(name: str) -> str | None:
@@ -366,8 +366,8 @@ def destination_memory(name: str) -> str | None:
     >>> destination_memory("Memset (Device)")
     'device'
     """
-    found = _MEMORY_ENDS.search(name)
-    return found[2].strip().lower() if found else None
+    match = _MEMORY_ENDS.search(name)
+    return match[2].strip().lower() if match else None
 
 
 def memory_kind(name: str) -> str:
@@ -453,17 +453,17 @@ def counter_kind(series: str) -> tuple[str | None, str | None]:
     >>> counter_kind("Tensor Active [Throughput %]"), counter_kind("GPC Clock Frequency [MHz]")
     (('tensor_active', '%'), ('clock', 'Hz'))
     """
-    found = next((kind for kind, name in _COUNTER_KINDS if name.match(series)), None)
+    measured = next((kind for kind, name in _COUNTER_KINDS if name.match(series)), None)
     stated = _COUNTER_UNIT.search(series)
     word = next((word for word in stated.groups() if word is not None), "") if stated else None
-    if found in ("network_receive", "network_send"):
-        return found, None
-    if found == "clock" or "Clock Frequency" in series:
-        return found, "Hz"
+    if measured in ("network_receive", "network_send"):
+        return measured, None
+    if measured == "clock" or "Clock Frequency" in series:
+        return measured, "Hz"
     # Until 2022 Nsight's names had no units and, except for warps and clocks, meant shares.
-    bare = word is None and found not in (None, "compute_warps") and "__" not in series
+    bare = word is None and measured not in (None, "compute_warps") and "__" not in series
     if bare or (word is not None and (word.endswith("%") or word == "pct")):
-        return found, "%"
+        return measured, "%"
     return None, None
 
 

@@ -81,15 +81,15 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
             figures = table.figures(cells)
             if any(figure is not None for figure in figures.values()):
                 samples.add(stack, **figures)
-        report.kept += 1
-    if not report.kept:
+        report.read += 1
+    if not report.read:
         raise SourceError(
             f"{member.label}: this report of VTune has no row",
             hint="make it again: vtune -report hotspots -format csv -report-output FILE",
             slug="no-recording",
         )
     if not table.confirmed:
-        report.note("untried_layout", count=report.kept)
+        report.note("untried_layout", count=report.read)
     return RankTables(Facts(tool="VTune"), report, host_metric=from_rows("host_metric", metrics), **samples.tables())
 
 

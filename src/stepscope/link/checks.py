@@ -492,7 +492,7 @@ def repaired(recording: Recording) -> CheckResult:
     if not count and not uncounted:
         number = sum(report.damage[kind] for kind in others)
         return CheckResult(NOTE if number else OK, number, f"{'; '.join(lines)}.", ())
-    serious = uncounted or report.dropped > 0.01 * max(report.kept, 1)
+    serious = uncounted or report.dropped > 0.01 * max(report.read, 1)
     parts = [
         f"{number} {plural(number, 'event')} {what}"
         for number, what in ((report.repaired, "had to be repaired"), (report.dropped, "could not be read"))

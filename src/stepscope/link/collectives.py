@@ -21,10 +21,10 @@ from stepscope.formats.messages import (
     MEANING,
     Message,
     completed,
+    full_bytes,
     message_bytes,
     message_of_inputs,
     operation_of,
-    whole_bytes,
 )
 from stepscope.formats.tables import READ
 from stepscope.link.columns import assembled, integers, numbers, small_numbers, words
@@ -163,7 +163,7 @@ class CollectiveCalls:
         row |= {key: value for key, value in inputs.items() if row.get(key) is None}
         size = message_bytes(meaning, row.get("dtype"), row.get("elements_in"), row.get("elements_out"))
         if size is None:
-            size = whole_bytes(meaning, row.get("message_bytes"), row.get("group_size"))
+            size = full_bytes(meaning, row.get("message_bytes"), row.get("group_size"))
         return row | {"operation": meaning, "library": library, "bytes": size}
 
     def _of_inputs(self, sized: int, typed: int, operation: str | None, ranks: int | None) -> Row:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stepscope.formats.consecutive import run_starts
 from stepscope.formats.nesting import Nesting, climb, nest
-from stepscope.formats.scratch import kept
+from stepscope.formats.scratch import spill
 from stepscope.link.columns import codes, numbers, small_numbers, times
 
 PYTHON, ANNOTATION, OPERATOR, OTHER, RUNTIME = range(5)
@@ -140,8 +140,8 @@ def nest_host(table: pa.Table, *, resolution_ns: int) -> Host:
     # No name keeps the arguments alive: nesting frees them as it goes, which matters for millions of events.
     nesting = nest(
         small_numbers(table, "thread", missing=0),
-        kept(times(table, "start_ns")),
-        kept(times(table, "dur_ns")),
+        spill(times(table, "start_ns")),
+        spill(times(table, "dur_ns")),
         codes(table, "kind", KINDS, missing=OTHER),
         resolution_ns=resolution_ns,
     )
@@ -151,4 +151,4 @@ def nest_host(table: pa.Table, *, resolution_ns: int) -> Host:
     end += start
     kind = codes(table, "kind", KINDS, missing=OTHER)[row]
     role = codes(table, "role", ROLES, missing=NO_ROLE)[row]
-    return Host(table, nesting, kept(kind), kept(role), kept(start), kept(end))
+    return Host(table, nesting, spill(kind), spill(role), spill(start), spill(end))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stepscope.formats.scratch import kept, kept_column
+from stepscope.formats.scratch import spill, spill_column
 from stepscope.formats.tables import READ, RankTables
 from stepscope.link.backward import DIRECTIONS, find_directions, link_backward
 from stepscope.link.captured_tables import ThroughCaptures, captured_tables
@@ -110,8 +110,8 @@ def _link_host(tables: RankTables, host: Host) -> _HostLinks:
         host.nesting.inherit(forward)
     del named
     stack, call_stack = find_stacks(host, forward, tables.call_stack)
-    placed = Placed(kept(module), kept(direction), kept(stack))
-    return _HostLinks(kept(forward), modules, placed, call_stack)
+    placed = Placed(spill(module), spill(direction), spill(stack))
+    return _HostLinks(spill(forward), modules, placed, call_stack)
 
 
 def _ran(host: Host, launch: Int32s) -> NDArray[np.bool_]:
@@ -143,10 +143,10 @@ def _links(
     raw_dur = clip_overruns(device)
     launch, operator = link_launches(host, device, tables.flow, tables.thread)
     time = sum_device_time(host, device, launch, operator)
-    total_ns, self_ns = kept(time.total), kept(time.self_time)
+    total_ns, self_ns = spill(time.total), spill(time.self_time)
     del time
     steps = find_steps(host, device, launch, tracks=_tracks(tables.thread), truncated=tables.report.truncated)
-    step_of_host, step_of_device = map(kept, steps_of_events(steps, host, device, launch))
+    step_of_host, step_of_device = map(spill, steps_of_events(steps, host, device, launch))
     on_host = _link_host(tables, host)
     forward, modules = on_host.forward, on_host.modules
     module, direction, stack = on_host.placed
@@ -342,7 +342,7 @@ def _host_table(table: pa.Table, links: dict[str, NDArray[Any]]) -> pa.Table:
         return result
 
     def numbered(name: str, missing: int | None = -1, kind: pa.DataType | None = None) -> pa.Array:
-        return kept_column(integers(rows(name), missing=missing, type=kind or pa.int64()))
+        return spill_column(integers(rows(name), missing=missing, type=kind or pa.int64()))
 
     def ids(name: str) -> pa.Array:
         positions = links.pop(name)
@@ -356,13 +356,13 @@ def _host_table(table: pa.Table, links: dict[str, NDArray[Any]]) -> pa.Table:
         "self_ns": numbered("self_ns", None),
         "parent_id": ids("parent_id"),
         "forward_id": ids("forward_id"),
-        "step": kept_column(_step_numbers(links.pop("step_numbers"), rows("step"))),
+        "step": spill_column(_step_numbers(links.pop("step_numbers"), rows("step"))),
         "module_id": numbered("module_id", kind=pa.int32()),
         "stack_id": numbered("stack_id", kind=pa.int32()),
-        "depth": kept_column(pa.array(depth)),
-        "recursive": kept_column(pa.array(rows("recursive"))),
-        "direction": kept_column(from_codes(rows("direction"), DIRECTIONS)),
-        "id": kept_column(integers(np.arange(len(row)), missing=None, type=pa.int64())),
+        "depth": spill_column(pa.array(depth)),
+        "recursive": spill_column(pa.array(rows("recursive"))),
+        "direction": spill_column(from_codes(rows("direction"), DIRECTIONS)),
+        "id": spill_column(integers(np.arange(len(row)), missing=None, type=pa.int64())),
     }
     return assembled("host_event", table, columns)
 
@@ -371,5 +371,5 @@ def _device_table(device: Device, *, first_id: int, columns: dict[str, pa.Array]
     ids = np.arange(first_id, first_id + len(device), dtype=np.int64)
     added = {"id": ids, "dur_ns": device.dur}
     columns |= {name: integers(values, missing=None, type=pa.int64()) for name, values in added.items()}
-    stored = {name: kept_column(column) for name, column in columns.items()}
+    stored = {name: spill_column(column) for name, column in columns.items()}
     return assembled("device_event", device.table, stored)

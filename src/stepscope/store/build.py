@@ -382,9 +382,9 @@ def _read(jobs: list[Job], outcomes: list[Outcome], run: runs.Run) -> list[Done 
 
 
 def _named(sources: list[Path]) -> str:
-    from stepscope.formats.container import called
+    from stepscope.formats.container import display_name
 
-    return ", ".join(map(called, sources))
+    return ", ".join(map(display_name, sources))
 
 
 def _finish(

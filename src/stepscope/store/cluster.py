@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.base.errors import SourceError, StoreError, UsageError
-from stepscope.formats.container import called
+from stepscope.formats.container import display_name
 from stepscope.store.code_digest import code_digest
 from stepscope.store.copies import as_files
 from stepscope.store.job import Job, Outcome, run_job
@@ -206,7 +206,7 @@ def _on_worker(job: Job, code: str) -> _Read:
 def _with_copies(job: Job) -> Iterator[Job]:
     """The job with copies of the files behind URLs: the command's own copies are on its machine."""
     sources, captures = ([(Path(one[0]), one[1:]) for one in some] for some in (job.sources, job.captures))
-    named = [(path, called(path)) for path, _ in (*sources, *captures)]
+    named = [(path, display_name(path)) for path, _ in (*sources, *captures)]
     with as_files([Path(url) if is_remote(url) else path for path, url in named], SILENT) as files:
         placed = iter(map(str, files))
         yield replace(

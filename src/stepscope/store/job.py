@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from stepscope.base.environment import without_secrets
 from stepscope.base.errors import DamagedSourceError, SourceError, StepScopeError, out_of_memory
-from stepscope.formats.container import Listings, Member, called
+from stepscope.formats.container import Listings, Member, display_name
 from stepscope.formats.damage import check_strict
 from stepscope.formats.inductor import origins
 from stepscope.formats.options import ReadOptions
@@ -87,7 +87,7 @@ class Job:
     def label(self) -> str:
         """The name of its first recording in messages."""
         path, name, process, _ = self.sources[0]
-        parts = (called(Path(path)), name, process)
+        parts = (display_name(Path(path)), name, process)
         return "!".join(part for part in parts if part is not None)
 
 
@@ -284,7 +284,7 @@ def _source_row(label: str, size: int, format_name: str, facts: Facts, report: R
         "tool": facts.tool,
         "tool_version": facts.tool_version,
         "bytes": size,
-        "events_read": report.kept,
+        "events_read": report.read,
         "events_repaired": report.repaired,
         "events_dropped": report.dropped,
         "damage_offset": report.damage_offset,

@@ -154,9 +154,9 @@ def as_store_error(target: Path) -> Iterator[None]:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         if error.errno in _OF_READING and (file := _elsewhere(error, target)) is not None:
             # Imported here: a command that finds its store in the cache must not wait for the readers.
-            from stepscope.formats.container import called, unreadable
+            from stepscope.formats.container import display_name, unreadable
 
-            raise unreadable(called(file), error) from None
+            raise unreadable(display_name(file), error) from None
         raise StoreError(
             f"{target}: {'the disk is full' if full else f'cannot be written ({error.strerror or error})'}",
             hint="free some space, or choose another place with -o or STEPSCOPE_CACHE"

@@ -112,7 +112,7 @@ def remote_version(path: Path) -> list[str] | None:
 @contextmanager
 def copied(path: Path, progress: Progress) -> Iterator[Path]:
     """A temporary copy of what is behind a URL. Its path in the temporary folder gives the URL
-    (`formats.container.called`).
+    (`formats.container.display_name`).
 
     Raises:
         SourceError: it cannot be listed or read, or is larger than half of the free disk space.

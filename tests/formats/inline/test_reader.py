@@ -96,7 +96,7 @@ def test_our_file_keeps_every_measurement_and_who_measured_it(read):
     assert (facts.rank, facts.rank_rule, facts.world_size, facts.host) == (3, "recorder", 4, "node7")
     assert facts.start_epoch_ns == 1_700_000_000_000_000_000
     assert facts.metadata["complete"] is True
-    assert (tables.report.kept, tables.report.dropped) == (4, 0)
+    assert (tables.report.read, tables.report.dropped) == (4, 0)
 
 
 def test_hugectrs_own_file_is_read_in_ms_and_has_no_rank(read):

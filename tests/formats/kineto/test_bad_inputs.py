@@ -44,7 +44,7 @@ def read(path: Path, **options: bool) -> RankTables:
 def test_what_is_intact_is_kept_and_what_is_not_is_counted(case):
     tables = read(BAD / case.file)
     report = tables.report
-    assert (report.kept, report.repaired, report.dropped) == (case.kept, case.repaired, case.dropped)
+    assert (report.read, report.repaired, report.dropped) == (case.kept, case.repaired, case.dropped)
     assert report.damage == case.damage
     assert report.truncated == case.truncated
     if case.offset_of is not None:
@@ -79,7 +79,7 @@ def test_wrong_kind_of_file_is_named_with_a_cure(file):
 def test_archive_is_as_many_recordings_as_it_has_files(file):
     read = [format_of(member).read(member, ReadOptions()) for member in members(BAD / file)]
     assert [tables.facts.rank for tables in read] == [0, 1]
-    assert [tables.report.kept for tables in read] == [3, 3]
+    assert [tables.report.read for tables in read] == [3, 3]
 
 
 def test_every_file_of_the_folder_is_tested():

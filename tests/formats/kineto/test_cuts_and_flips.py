@@ -31,7 +31,7 @@ def small(fuzz):
 def test_intact_trace_is_read_whole(fuzz, small, tmp_path):
     tables = fuzz.read_bytes(small.text, tmp_path)
     assert tables.report.damage == {}
-    assert tables.report.kept == len(small.events)
+    assert tables.report.read == len(small.events)
     assert fuzz.rows_of(small, tables) == small.before(len(small.text))[1]
 
 

@@ -126,7 +126,7 @@ def test_metadata_after_the_events_counts(read_text):
 def test_metadata_only_is_an_empty_recording(read_events):
     tables = read_events([{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}])
     assert tables.host_event.num_rows == tables.device_event.num_rows == 0
-    assert tables.report.kept == 1
+    assert tables.report.read == 1
 
 
 def test_execution_trace_is_named_for_what_it_is(read_text):
@@ -188,7 +188,7 @@ def test_text_where_a_number_belongs_costs_the_value_only(read_events):
     tables = read_events([op("a", 1, 2, **{"External id": "many"}), op("b", 4, 1, **{"External id": "7"})])
     assert tables.host_event["external_id"].to_pylist() == [None, 7]
     assert tables.report.damage == {"wrong_type": 1}
-    assert tables.report.kept == 2
+    assert tables.report.read == 2
 
 
 def test_grid_of_an_inductor_operator_is_no_damage(read_events):
@@ -307,7 +307,7 @@ def test_counters_and_instants_and_memory_have_their_tables(read_events):
     assert tables.instant["name"].to_pylist() == ["Iteration Start: PyTorch Profiler"]
     memory = tables.memory_event.to_pylist()[0]
     assert (memory["bytes"], memory["device_kind"], memory["device"], memory["time_ns"]) == (-32, "cuda", 0, 3000)
-    assert tables.report.kept == 4
+    assert tables.report.read == 4
 
 
 def test_threads_and_streams_have_their_names(read_events):

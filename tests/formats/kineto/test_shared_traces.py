@@ -51,7 +51,7 @@ def by_us(tables):
             counts[name] += 1
             durations[name] += duration
             starts[name] += start
-    return tables.report.kept, counts, durations, starts
+    return tables.report.read, counts, durations, starts
 
 
 @pytest.mark.sweep(3)

@@ -62,7 +62,7 @@ def test_a_csv_of_metrics_has_means_and_extremes_of_launches(sums):
     ]  # fmt: skip
     assert tables.measured_kernel["launches"].to_pylist() == [2, 1]
     assert tables.device["name"].to_pylist() == ["Tesla V100-SXM2-16GB"]
-    assert (tables.report.kept, tables.report.dropped) == (3, 1)
+    assert (tables.report.read, tables.report.dropped) == (3, 1)
 
 
 def test_texts_of_events_and_metrics_name_kernel_and_device_above(sums):

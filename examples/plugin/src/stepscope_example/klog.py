@@ -45,7 +45,7 @@ def read(member: Member, _: ReadOptions) -> RankTables:
         given = row.pop("shapes"), row.pop("types")
         row["input_id"] = inputs.setdefault(given, len(inputs)) if all(given) else None
         (work if row["kind"] == "computation" else host).append(row)
-    report.kept = len(host) + len(work)
+    report.read = len(host) + len(work)
     return RankTables(
         FileFacts(tool="klog"),
         report,

@@ -57,7 +57,7 @@ _EXPORTER = Exporter(
     tool="ncu",
     title=NCU,
     ending=".ncu-rep",
-    made=".csv",
+    suffix=".csv",
     arguments=lambda report, _: ["--import", str(report), "--csv", "--page", "raw"],
     by_hand=PRINT_A_REPORT,
     prints=True,
@@ -98,7 +98,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
             slug="no-recording",
         )
     tables = launches.measured.tables()
-    report.kept = tables["kernel_metric"].num_rows
+    report.read = tables["kernel_metric"].num_rows
     return RankTables(Facts(tool=NCU), report, **tables, device=launches.devices())
 
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from stepscope.formats.consecutive import run_starts
 from stepscope.schema.arrays import Int64s
 
-ALLOCATED, RELEASED, COMPLETED = "alloc", "free_requested", "free_completed"
+ALLOCATED, FREE_REQUESTED, COMPLETED = "alloc", "free_requested", "free_completed"
 RESERVES = {"segment_alloc": True, "segment_map": True, "segment_free": False, "segment_unmap": False}
 """Kinds of events that change the reserved memory, and whether it grows."""
-_SPELLED = {"free": RELEASED}
+_SPELLED = {"free": FREE_REQUESTED}
 NOT_KNOWN = -1
 
 
@@ -82,7 +82,7 @@ class Columns(NamedTuple):
     annotation: Int64s
 
 
-class Held(NamedTuple):
+class Totals(NamedTuple):
     """What the allocator held after each event of a device (bytes)."""
 
     allocated: Int64s
@@ -112,7 +112,9 @@ def columns_of(events: Events, first: int, last: int) -> Columns:
     )
 
 
-def held_after(columns: Columns, kinds: dict[str, int], blocks: tuple[Int64s, Int64s], reserved_at_end: int) -> Held:
+def totals_after(
+    columns: Columns, kinds: dict[str, int], blocks: tuple[Int64s, Int64s], reserved_at_end: int
+) -> Totals:
     """Allocated, pending and reserved bytes after each event.
 
     Args:
@@ -122,7 +124,7 @@ def held_after(columns: Columns, kinds: dict[str, int], blocks: tuple[Int64s, In
         reserved_at_end: bytes of all segments then.
     """
     taken = columns.kind == kinds.get(ALLOCATED, NOT_KNOWN)
-    given = columns.kind == kinds.get(RELEASED, NOT_KNOWN)
+    given = columns.kind == kinds.get(FREE_REQUESTED, NOT_KNOWN)
     before = _before(columns, taken, given, blocks)
     allocated = _summed(columns.size, taken, given)
     allocated += before
@@ -138,7 +140,7 @@ def held_after(columns: Columns, kinds: dict[str, int], blocks: tuple[Int64s, In
         reserved += reserved_at_end - int(reserved[-1])
     else:
         reserved = np.broadcast_to(np.int64(reserved_at_end), len(columns.kind))
-    return Held(allocated, pending, reserved)
+    return Totals(allocated, pending, reserved)
 
 
 def _summed(size: Int64s, adds: NDArray[np.bool_], takes: NDArray[np.bool_]) -> Int64s:

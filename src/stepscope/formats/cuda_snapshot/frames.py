@@ -18,7 +18,7 @@ FORWARD, BACKWARD, OPTIMIZER, ZERO_GRAD, PARAMETERS = (
     "forward", "backward", "optimizer", "zero_grad", "parameters",
 )  # fmt: skip
 
-_MOST_FRAMES = 32
+_MAX_FRAMES = 32
 _OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\(")
 _OVERLOAD = re.compile(r"(?<=[a-z0-9_])_(?=[A-Z]).*$")
 _LOWER_OVERLOADS = re.compile(
@@ -40,7 +40,7 @@ _MODULE_CALL = frozenset({"_call_impl", "_wrapped_call_impl"})
 _BACKWARD_PYTHON = frozenset({"_engine_run_backward", "run_backward", "backward", "unpack_hook"})
 
 
-class _Known:
+class _StackNumber:
     """Stands for the frames of a known stack: a file cannot contain one."""
 
     __slots__ = ("number",)
@@ -72,11 +72,11 @@ class Stacks:
         self._operator: list[str | None] = []
         self._stacks: dict[tuple[int, ...], int] = {}
         self._numbers: dict[str, int] = {}
-        self._known: list[_Known] = []
+        self._stack_numbers: list[_StackNumber] = []
 
-    def frame(self, found: dict[Any, Any]) -> int:
+    def frame(self, fields: dict[Any, Any]) -> int:
         """The number of a frame: a dictionary of `name`, `filename` and `line`."""
-        name, file, line = found.get("name"), found.get("filename"), found.get("line")
+        name, file, line = fields.get("name"), fields.get("filename"), fields.get("line")
         if type(name) is not str or type(file) is not str or type(line) is not int:
             raise TypeError
         key = (name, file, line)
@@ -102,35 +102,35 @@ class Stacks:
         """
         if type(frames) is not list:
             return -1
-        if len(frames) == 1 and type(frames[0]) is _Known:
+        if len(frames) == 1 and type(frames[0]) is _StackNumber:
             return frames[0].number
         key = tuple(frames)
         number = self._stacks.get(key)
         if number is None:
             number = self._stacks[key] = len(self.text)
             self._describe(key)
-            self._known.append(_Known(number))
-        frames[:] = (self._known[number],)
+            self._stack_numbers.append(_StackNumber(number))
+        frames[:] = (self._stack_numbers[number],)
         return number
 
     def _describe(self, frames: Sequence[int]) -> None:
         for frame in frames:
             if type(frame) is not int or frame < 0:
                 raise TypeError
-        own = [one for one in frames if self._program[one]]
-        kept: Sequence[int] = own or [one for one in frames if self._python[one]]
-        kept = kept or [one for one in frames if self._telling[one]] or frames
-        text = ";".join(self._name[one] for one in kept[:_MOST_FRAMES])
+        program_frames = [number for number in frames if self._program[number]]
+        shown_frames: Sequence[int] = program_frames or [number for number in frames if self._python[number]]
+        shown_frames = shown_frames or [number for number in frames if self._telling[number]] or frames
+        text = ";".join(self._name[number] for number in shown_frames[:_MAX_FRAMES])
         number = self._numbers.setdefault(text, len(self.texts)) if text else -1
         if number == len(self.texts):
             self.texts.append(text)
         self.text.append(number)
         self.bare.append(not frames)
-        roles = [role for one in frames if (role := self._role[one])]
+        roles = [role for number in frames if (role := self._role[number])]
         # Recomputation by checkpointing runs in the backward pass, within frames of the forward.
         self.roles.append(BACKWARD if BACKWARD in roles else next(iter(roles), None))
-        named = [operator for one in frames if (operator := self._operator[one])]
-        telling = (one for one in named if one not in _ALLOCATES)
+        named = [operator for number in frames if (operator := self._operator[number])]
+        telling = (number for number in named if number not in _ALLOCATES)
         operator = next(telling, named[0] if named else None)
         self.operators.append(None if operator is None else f"aten::{operator}")
 

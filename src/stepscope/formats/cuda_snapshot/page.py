@@ -40,11 +40,11 @@ class EmbeddedPickle:
             inside, quote, _ = text.partition(b'"')
             # A short block is the last one.
             self._ended = bool(quote) or len(text) < _BLOCK
-            whole = len(inside) - len(inside) % 4
+            complete = len(inside) - len(inside) % 4
             try:
-                self._decoded += base64.b64decode(inside[:whole], validate=True)
+                self._decoded += base64.b64decode(inside[:complete], validate=True)
             except ValueError:
                 self._ended = True
-            self._encoded = inside[whole:]
-        found, self._decoded = self._decoded[:size], self._decoded[size:]
-        return found
+            self._encoded = inside[complete:]
+        data, self._decoded = self._decoded[:size], self._decoded[size:]
+        return data

@@ -26,13 +26,13 @@ from stepscope.formats.container import Member
 from stepscope.formats.cuda_snapshot.events import (
     ALLOCATED,
     COMPLETED,
+    FREE_REQUESTED,
     NOT_KNOWN,
-    RELEASED,
     Columns,
     Events,
-    Held,
+    Totals,
     columns_of,
-    held_after,
+    totals_after,
 )
 from stepscope.formats.cuda_snapshot.frames import BACKWARD, Stacks
 from stepscope.formats.cuda_snapshot.page import EmbeddedPickle, looks_like_page
@@ -110,53 +110,53 @@ class _Snapshot:
         self.blocks = _Blocks()
         self.report = ReadReport()
 
-    def take(self, found: dict[Any, Any]) -> Any:
+    def take(self, entry: dict[Any, Any]) -> Any:
         """Takes a complete dictionary from `plain_pickle.load`."""
-        if "action" in found:
-            self.events.add(found, self.stacks.stack(found.get("frames")))
+        if "action" in entry:
+            self.events.add(entry, self.stacks.stack(entry.get("frames")))
             return TAKEN
-        if "filename" in found and "line" in found:
-            return self.stacks.frame(found)
-        if "state" in found and "size" in found:
-            self._take_block(found)
+        if "filename" in entry and "line" in entry:
+            return self.stacks.frame(entry)
+        if "state" in entry and "size" in entry:
+            self._take_block(entry)
             return TAKEN
-        if "blocks" in found and "total_size" in found:
-            blocks = found.pop("blocks")
-            self.blocks.segments.append((dict(found), len(blocks)))
+        if "blocks" in entry and "total_size" in entry:
+            blocks = entry.pop("blocks")
+            self.blocks.segments.append((dict(entry), len(blocks)))
             return TAKEN
-        return found
+        return entry
 
-    def _take_block(self, found: dict[Any, Any]) -> None:
+    def _take_block(self, block: dict[Any, Any]) -> None:
         blocks = self.blocks
-        frames, size = found.get("frames"), found["size"]
-        requested = found.get("requested_size", NOT_KNOWN)
-        history = found.get("history")
+        frames, size = block.get("frames"), block["size"]
+        requested = block.get("requested_size", NOT_KNOWN)
+        history = block.get("history")
         if history:
             # Up to torch 2.0 a block lists its uses, the latest first.
             frames, requested = history[0].get("frames"), history[0].get("real_size", NOT_KNOWN)
-        blocks.address.append(found.get("address", NOT_KNOWN))
+        blocks.address.append(block.get("address", NOT_KNOWN))
         blocks.size.append(size)
         blocks.requested.append(requested)
         blocks.stack.append(self.stacks.stack(frames))
-        blocks.state.append(_STATES.get(found["state"], str(found["state"])))
+        blocks.state.append(_STATES.get(block["state"], str(block["state"])))
 
     def tables(self, top: dict[Any, Any], label: str, options: ReadOptions) -> RankTables:
         """The rows of all that was read."""
         if not (len(self.events) or self.blocks.segments):
             raise _no_snapshot(label, "it holds neither segments nor events")
-        lists = [one for one in top.get("device_traces") or () if isinstance(one, list)]
+        lists = [events for events in top.get("device_traces") or () if isinstance(events, list)]
         if sum(map(len, lists)) != len(self.events) and len(self.events):
             raise _no_snapshot(label, "its events are not in lists of devices")
         block = self._block_table()
-        parts: list[tuple[int, Columns, Held]] = []
+        parts: list[tuple[int, Columns, Totals]] = []
         first = 0
         for device, rows in enumerate(lists):
             columns = columns_of(self.events, first, first + len(rows))
-            parts.append((device, columns, self._held(device, columns, block)))
+            parts.append((device, columns, self._totals(device, columns, block)))
             first += len(rows)
-        marks = [one for one in top.get("external_annotations") or () if isinstance(one, dict)]
-        marked = [(one, one["time_us"]) for one in marks if isinstance(one.get("time_us"), int)]
-        times = [int(one.time_us[0]) for _, one, _ in parts if len(one.time_us)]
+        marks = [mark for mark in top.get("external_annotations") or () if isinstance(mark, dict)]
+        marked = [(mark, mark["time_us"]) for mark in marks if isinstance(mark.get("time_us"), int)]
+        times = [int(columns.time_us[0]) for _, columns, _ in parts if len(columns.time_us)]
         origin = min([*times, *(time for _, time in marked)], default=0)
         facts = _facts()
         if self.events.untimed:
@@ -164,7 +164,7 @@ class _Snapshot:
         elif origin * 1000 >= EPOCH_NS:
             facts.start_epoch_ns = origin * 1000
         facts.metadata = {name: top[name] for name in ("allocator_settings",) if isinstance(top.get(name), dict)}
-        self.report.kept = len(self.events) + block.num_rows
+        self.report.read = len(self.events) + block.num_rows
         stacks = self.stacks
         return RankTables(
             facts,
@@ -177,24 +177,24 @@ class _Snapshot:
             ),
             memory_block=canonical(block, "memory_block"),
             instant=_annotations(marked, origin),
-            device=_devices({device for device, one, _ in parts if len(one.kind)}, block),
+            device=_devices({device for device, columns, _ in parts if len(columns.kind)}, block),
             call_stack=canonical(pa.table({"stack_id": range(len(stacks.texts)), "frames": stacks.texts}), "call_stack")
             if stacks.texts and options.python_stack
             else READ["call_stack"].empty_table(),
         )
 
-    def _held(self, device: int, columns: Columns, block: pa.Table) -> Held:
+    def _totals(self, device: int, columns: Columns, block: pa.Table) -> Totals:
         here = block.filter(pc.equal(block["device"], device))
         used = here.filter(pc.equal(here["state"].cast(pa.string()), "allocated"))
         size = pc.coalesce(used["requested_bytes"], used["bytes"])
         alive = used["address"].to_numpy(), size.to_numpy()
         reserved = int(pc.sum(here["bytes"]).as_py() or 0)
-        return held_after(columns, self.events.kinds, alive, reserved)
+        return totals_after(columns, self.events.kinds, alive, reserved)
 
-    def _memory_rows(self, device: int, columns: Columns, held: Held, origin: int) -> pa.Table:
+    def _memory_rows(self, device: int, columns: Columns, totals: Totals, origin: int) -> pa.Table:
         kinds = self.events.kinds
         taken = columns.kind == kinds.get(ALLOCATED, NOT_KNOWN)
-        rows = np.flatnonzero(taken | (columns.kind == kinds.get(RELEASED, NOT_KNOWN)))
+        rows = np.flatnonzero(taken | (columns.kind == kinds.get(FREE_REQUESTED, NOT_KNOWN)))
         size = columns.size[rows]
         stack = columns.stack[rows]
         return pa.table(
@@ -204,18 +204,18 @@ class _Snapshot:
                 "device": pa.array(np.full(len(rows), device, np.int32)),
                 "address": columns.address[rows],
                 "bytes": np.where(taken[rows], size, -size),
-                "total_allocated_bytes": held.allocated[rows],
-                "total_reserved_bytes": held.reserved[rows],
+                "total_allocated_bytes": totals.allocated[rows],
+                "total_reserved_bytes": totals.reserved[rows],
                 "stream": _nullable(columns.stream[rows]),
                 "annotation": _words(columns.annotation[rows], list(self.events.annotations)),
                 **self._of_stacks(stack, taken[rows]),
             }
         )
 
-    def _allocator_rows(self, device: int, columns: Columns, held: Held, origin: int) -> pa.Table:
+    def _allocator_rows(self, device: int, columns: Columns, totals: Totals, origin: int) -> pa.Table:
         names = list(self.events.kinds)
-        counted = {self.events.kinds.get(one) for one in (ALLOCATED, RELEASED, COMPLETED)}
-        rows = np.flatnonzero(~np.isin(columns.kind, [one for one in counted if one is not None]))
+        counted = {self.events.kinds.get(action) for action in (ALLOCATED, FREE_REQUESTED, COMPLETED)}
+        rows = np.flatnonzero(~np.isin(columns.kind, [action for action in counted if action is not None]))
         of_stacks = self._of_stacks(columns.stack[rows], np.ones(len(rows), bool))
         return pa.table(
             {
@@ -226,9 +226,9 @@ class _Snapshot:
                 "address": _nullable(columns.address[rows]),
                 "bytes": columns.size[rows],
                 "device_free_bytes": pa.array([columns.free.get(row) for row in rows.tolist()], pa.int64()),
-                "total_allocated_bytes": held.allocated[rows],
-                "total_pending_bytes": held.pending[rows],
-                "total_reserved_bytes": held.reserved[rows],
+                "total_allocated_bytes": totals.allocated[rows],
+                "total_pending_bytes": totals.pending[rows],
+                "total_reserved_bytes": totals.reserved[rows],
                 "stream": _nullable(columns.stream[rows]),
                 "stack_id": of_stacks["stack_id"],
             }
@@ -244,19 +244,19 @@ class _Snapshot:
         stacks = self.stacks
         # The last entry of each array is for rows without a stack.
         place_of = np.where(stack >= 0, stack, len(stacks.text)).astype(np.int32)
-        known = np.array([*stacks.text, -1], dtype=np.int32)[place_of]
+        frames_of_stack = np.array([*stacks.text, -1], dtype=np.int32)[place_of]
         recorded = not all(stacks.bare)
         roles = [BACKWARD if bare and recorded else role for role, bare in zip(stacks.roles, stacks.bare, strict=True)]
-        names = sorted({one for one in roles if one is not None})
+        names = sorted({name for name in roles if name is not None})
         number = {name: at for at, name in enumerate(names)} | {None: -1}
-        role = np.array([number[one] for one in roles] + [-1], dtype=np.int32)[place_of]
+        role = np.array([number[name] for name in roles] + [-1], dtype=np.int32)[place_of]
         bare = np.array([*stacks.bare, False], dtype=bool)[place_of]
         role[bare & ~np.asarray(taken)] = -1
-        operators = sorted({one for one in stacks.operators if one is not None})
+        operators = sorted({name for name in stacks.operators if name is not None})
         place = {name: at for at, name in enumerate(operators)} | {None: -1}
-        operator = np.array([place[one] for one in stacks.operators] + [-1], dtype=np.int32)
+        operator = np.array([place[name] for name in stacks.operators] + [-1], dtype=np.int32)
         return {
-            "stack_id": _nullable(known),
+            "stack_id": _nullable(frames_of_stack),
             "role": _words(role, names),
             "operator_name": _words(operator[place_of], operators),
         }
@@ -269,7 +269,7 @@ class _Snapshot:
         segment = np.repeat(np.arange(len(counts)), counts)
 
         def of_segment(name: str, kind: pa.DataType) -> pa.Array:
-            values = pa.array([one.get(name) for one, _ in blocks.segments], kind)
+            values = pa.array([fields.get(name) for fields, _ in blocks.segments], kind)
             return values.take(pa.array(segment))
 
         address = np.frombuffer(blocks.address, dtype=np.int64)
@@ -280,7 +280,7 @@ class _Snapshot:
             inside = np.cumsum(size) - size
             first = np.repeat(np.append(0, np.cumsum(counts))[:-1], counts)
             address = start.to_numpy(zero_copy_only=False) + inside - inside[first]
-        pools = [_private(one.get("segment_pool_id")) for one, _ in blocks.segments]
+        pools = [_private(fields.get("segment_pool_id")) for fields, _ in blocks.segments]
         stack = np.frombuffer(blocks.stack, dtype=np.int32)
         states = sorted(set(blocks.state))
         return pa.table(
@@ -296,7 +296,7 @@ class _Snapshot:
                 "address": address,
                 "bytes": size,
                 "requested_bytes": _nullable(np.frombuffer(blocks.requested, dtype=np.int64)),
-                "state": _words(np.array([states.index(one) for one in blocks.state]), states),
+                "state": _words(np.array([states.index(state) for state in blocks.state]), states),
                 **self._of_stacks(stack, np.zeros(len(size), bool)),
             }
         )
@@ -327,17 +327,17 @@ def _annotations(marked: list[tuple[dict[Any, Any], int]], origin: int) -> pa.Ta
         {
             "time_ns": (time - origin) * 1000,
             "category": _ANNOTATION,
-            "name": str(one.get("name", "")),
+            "name": str(mark.get("name", "")),
             "pid": "",
             "tid": "",
-            "args": json.dumps({key: one[key] for key in ("stage", "device") if key in one}),
+            "args": json.dumps({key: mark[key] for key in ("stage", "device") if key in mark}),
         }
-        for one, time in marked
+        for mark, time in marked
     ]
     return from_rows("instant", rows)
 
 
 def _devices(used: set[int], block: pa.Table) -> pa.Table:
-    found = sorted(used | set(block["device"].to_pylist()))
-    rows = [{"device": device, "kind": _KIND, "used": True} for device in found]
+    devices = sorted(used | set(block["device"].to_pylist()))
+    rows = [{"device": device, "kind": _KIND, "used": True} for device in devices]
     return from_rows("device", rows)

@@ -17,7 +17,7 @@ from stepscope.formats.tables import Facts
 LARGEST_BYTES = 1 << 28
 """A document takes some 60 bytes per measurement; more than 256 MiB is no document."""
 
-MOST_NS = 1 << 62
+MAX_NS = 1 << 62
 NS_PER_MS = 1_000_000
 _INT32 = 1 << 31
 
@@ -46,12 +46,12 @@ def load(member: Member) -> Any:
     try:
         # NaN and Infinity, which Python writes though JSON lacks them, are no numbers.
         loaded = json.loads(strip_bom(text).decode("utf-8", errors="replace"), parse_constant=lambda _: None)
-        return sound(loaded) if b"\\u" in text else loaded
+        return replace_surrogates(loaded) if b"\\u" in text else loaded
     except (ValueError, RecursionError) as error:
         raise _refused(member, f"not a complete JSON document: {error}") from None
 
 
-def sound(loaded: Any) -> Any:
+def replace_surrogates(loaded: Any) -> Any:
     """The document with question marks for unpaired surrogates, which JSON can have (`"\\ud800"`)
     and tables cannot.
     """
@@ -72,13 +72,13 @@ def facts_of(document: Any, tool: str) -> Facts:
     facts = Facts(tool=tool)
     if not isinstance(document, dict):
         return facts
-    facts.rank = whole(document.get("rank"), below=_INT32)
+    facts.rank = parse_uint(document.get("rank"), below=_INT32)
     if facts.rank is not None:
         facts.rank_rule = "recorder"
-    facts.world_size = whole(document.get("world_size"), below=_INT32)
-    facts.local_rank = whole(document.get("local_rank"), below=_INT32)
-    facts.pid = whole(document.get("pid"))
-    facts.start_epoch_ns = whole(document.get("start_epoch_ns"))
+    facts.world_size = parse_uint(document.get("world_size"), below=_INT32)
+    facts.local_rank = parse_uint(document.get("local_rank"), below=_INT32)
+    facts.pid = parse_uint(document.get("pid"))
+    facts.start_epoch_ns = parse_uint(document.get("start_epoch_ns"))
     host = document.get("host_name")
     facts.host = host if isinstance(host, str) else None
     version = document.get("version")
@@ -87,7 +87,7 @@ def facts_of(document: Any, tool: str) -> Facts:
     return facts
 
 
-def whole(value: Any, *, below: int = MOST_NS) -> int | None:
+def parse_uint(value: Any, *, below: int = MAX_NS) -> int | None:
     """An integer of at least 0, or None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < below:
         return None
@@ -106,15 +106,15 @@ def number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        found = float(value)
+        converted = float(value)
     except OverflowError:
         return None
-    return found if math.isfinite(found) else None
+    return converted if math.isfinite(converted) else None
 
 
 def milliseconds(value: Any) -> int | None:
     """Milliseconds as integer ns; None for anything that is not a number or does not fit."""
-    found = number(value)
-    if found is None or not abs(found) * NS_PER_MS < MOST_NS:
+    converted = number(value)
+    if converted is None or not abs(converted) * NS_PER_MS < MAX_NS:
         return None
-    return round(found * NS_PER_MS)
+    return round(converted * NS_PER_MS)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.host_metrics import Row, host_metrics_of
 from stepscope.formats.inline import document
-from stepscope.formats.inline.document import number, whole
+from stepscope.formats.inline.document import number, parse_uint
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
 
@@ -47,7 +47,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
         slug="nothing-measured",
     )
     tables.counter = counters(_section(loaded))
-    tables.report.kept += tables.counter.num_rows
+    tables.report.read += tables.counter.num_rows
     return tables
 
 
@@ -61,10 +61,10 @@ def host_rows(section: Any) -> list[Row]:
 
 
 def _rows(section: Row) -> Iterator[Row]:
-    def known(name: str) -> int | None:
-        return whole(section.get(name))
+    def count(name: str) -> int | None:
+        return parse_uint(section.get(name))
 
-    elapsed, user, system = (known(name) for name in ("elapsed_ns", "user_ns", "system_ns"))
+    elapsed, user, system = (count(name) for name in ("elapsed_ns", "user_ns", "system_ns"))
     processors = number(section.get("processors"))
     model = section.get("processor")
     if isinstance(model, str):
@@ -79,10 +79,10 @@ def _rows(section: Row) -> Iterator[Row]:
         if processors:
             yield _row("cpu_utilization", 100 * used / processors, "%")
     for name in ("processes", "threads_alive", "major_faults", "involuntary_switches"):
-        yield from _some(name, known(name), 1, None)
+        yield from _some(name, count(name), 1, None)
     for name in ("peak_memory", "peak_memory_of_a_child", "peak_memory_of_all", "read", "written"):
-        yield from _some(name, known(f"{name}_bytes"), 1e6, "MB")
-    waited, ran = known("waited_ns"), known("ran_ns")
+        yield from _some(name, count(f"{name}_bytes"), 1e6, "MB")
+    waited, ran = count("waited_ns"), count("ran_ns")
     if waited is not None and ran:
         yield _row("run_queue_wait", 100 * waited / (waited + ran), "%")
     threads = list(_threads(section.get("threads")))
@@ -113,18 +113,18 @@ def _row(kind: str, value: float | None = None, unit: str | None = None, text: s
 
 
 def _threads(listed: Any) -> Iterator[tuple[str, int]]:
-    for one in listed if isinstance(listed, list) else ():
-        if isinstance(one, list) and len(one) == 2 and isinstance(one[0], str):
-            cpu_ns = whole(one[1])
+    for thread in listed if isinstance(listed, list) else ():
+        if isinstance(thread, list) and len(thread) == 2 and isinstance(thread[0], str):
+            cpu_ns = parse_uint(thread[1])
             if cpu_ns is not None:
-                yield one[0][:64], cpu_ns
+                yield thread[0][:64], cpu_ns
 
 
 # -- over time ------------------------------------------------------------------------------------
 
 
 _PROCESSES = "job's processes"
-_MOST_MOMENTS = 100_000
+_MAX_MOMENTS = 100_000
 
 
 class _Series(NamedTuple):
@@ -153,26 +153,26 @@ _SERIES = {
 
 def counters(section: Any) -> pa.Table:
     """Rows of `counter` from a document's `host` section; none if it has nothing over time."""
-    found = section.get("over_time") if isinstance(section, dict) else None
-    rows = list(_over_time(found)) if isinstance(found, dict) else []
+    over_time = section.get("over_time") if isinstance(section, dict) else None
+    rows = list(_over_time(over_time)) if isinstance(over_time, dict) else []
     return from_rows("counter", rows)
 
 
-def _over_time(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    columns, rows, device = found.get("columns"), found.get("rows"), found.get("device")
+def _over_time(over_time: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    columns, rows, device = over_time.get("columns"), over_time.get("rows"), over_time.get("device")
     if not isinstance(columns, list) or columns[:1] != ["time_ns"] or not isinstance(rows, list):
         return
-    told = device if isinstance(device, dict) else {}
-    tool, index = told.get("tool"), str(whole(told.get("index")) or 0)
+    about = device if isinstance(device, dict) else {}
+    tool, index = about.get("tool"), str(parse_uint(about.get("index")) or 0)
     of_device: dict[str, str | None] = {"track": tool if isinstance(tool, str) else "device", "pid": index}
     series: dict[int, dict[str, str | None]] = {
-        place: {"series": one.name, "unit": one.unit}
-        | (of_device | {"kind": name} if one.of_device else {"track": _PROCESSES})
+        place: {"series": described.name, "unit": described.unit}
+        | (of_device | {"kind": name} if described.of_device else {"track": _PROCESSES})
         for place, name in enumerate(columns)
-        if isinstance(name, str) and (one := _SERIES.get(name)) is not None
+        if isinstance(name, str) and (described := _SERIES.get(name)) is not None
     }
-    for row in rows[:_MOST_MOMENTS]:
-        time_ns = whole(row[0]) if isinstance(row, list) and len(row) == len(columns) else None
+    for row in rows[:_MAX_MOMENTS]:
+        time_ns = parse_uint(row[0]) if isinstance(row, list) and len(row) == len(columns) else None
         if time_ns is None:
             continue
         for place, words in series.items():

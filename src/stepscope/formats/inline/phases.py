@@ -12,14 +12,14 @@ from stepscope.base.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.frames import UNKNOWN, Frame
 from stepscope.formats.inline import document
-from stepscope.formats.inline.document import MOST_NS, number, whole
+from stepscope.formats.inline.document import MAX_NS, number, parse_uint
 from stepscope.formats.inline.host import counters, host_rows
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled.stacks import Samples
 from stepscope.formats.step_values import step_values
 from stepscope.formats.tables import READ, Facts, RankTables, ReadReport, from_rows
 
-WHOLE_STEP = "step"
+STEP = "step"
 _OF_MEMORY = ("memory_bytes", "peak_bytes", "reserved_bytes")
 _NO_TIME = ("weight", "weight_ns", *_OF_MEMORY)
 _OURS = re.compile(rb'"format"\s*:\s*"stepscope\.phases"')
@@ -60,7 +60,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     if not rows:
         raise _none_counted(member)
     steps = read_steps(loaded, {row["phase"] for row in rows}, report)
-    report.kept = len(rows) + steps.num_rows
+    report.read = len(rows) + steps.num_rows
     values = step_values(loaded.get("values"), report, numbered="step")
     return RankTables(
         **_stacks(_object(loaded.get("stacks"))),
@@ -76,13 +76,13 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
 
 def _stacks(loaded: Row) -> dict[str, pa.Table]:
     """The tables of the sampled stacks; a stack that refers to no function of the file is left out."""
-    interval_ns = whole(loaded.get("interval_ns"))
-    functions = [Frame(*one) for one in (_function(row) for row in _list(loaded.get("functions")))]
+    interval_ns = parse_uint(loaded.get("interval_ns"))
+    functions = [Frame(*fields) for fields in (_function(row) for row in _list(loaded.get("functions")))]
     samples = Samples(clock="wall")
     for row in _list(loaded.get("stacks")):
         phase, count, stack = (*_list(row), None, None, None)[:3]
-        weight = whole(count)
-        places = [at for at in map(whole, _list(stack)) if at is not None and at < len(functions)]
+        weight = parse_uint(count)
+        places = [at for at in map(parse_uint, _list(stack)) if at is not None and at < len(functions)]
         if weight and places:
             samples.add(
                 [functions[at] for at in places],
@@ -95,7 +95,7 @@ def _stacks(loaded: Row) -> dict[str, pa.Table]:
 
 def _function(row: Any) -> tuple[str, None, str | None, int | None]:
     name, file, line = (*_list(row), None, None, None)[:3]
-    return _text(name) or UNKNOWN, None, _text(file), whole(line)
+    return _text(name) or UNKNOWN, None, _text(file), parse_uint(line)
 
 
 def _none_counted(member: Member) -> SourceError:
@@ -107,7 +107,7 @@ def _none_counted(member: Member) -> SourceError:
 
 
 def _step(loaded: Row) -> Row | None:
-    return _row(WHOLE_STEP, loaded.get("step"), whole(loaded.get("counted_steps")))
+    return _row(STEP, loaded.get("step"), parse_uint(loaded.get("counted_steps")))
 
 
 def _facts(loaded: Any) -> Facts:
@@ -123,26 +123,26 @@ def _rows(loaded: Row, report: ReadReport) -> list[Row]:
         return []
     steps = step["steps"]
     memory = _object(loaded.get("memory"))
-    step["peak_bytes"] = whole(memory.get("peak_bytes"))
-    step["reserved_bytes"] = whole(memory.get("reserved_bytes"))
+    step["peak_bytes"] = parse_uint(memory.get("peak_bytes"))
+    step["reserved_bytes"] = parse_uint(memory.get("reserved_bytes"))
     step["peak_of"] = _text(memory.get("of"))
     communication = _object(loaded.get("communication"))
-    step["communication_ns"] = _within(communication.get("communication_ns"), MOST_NS)
-    step["exposed_communication_ns"] = _within(communication.get("exposed_ns"), MOST_NS)
-    step["timed_backward_ns"] = _within(communication.get("backward_ns"), MOST_NS)
+    step["communication_ns"] = _within(communication.get("communication_ns"), MAX_NS)
+    step["exposed_communication_ns"] = _within(communication.get("exposed_ns"), MAX_NS)
+    step["timed_backward_ns"] = _within(communication.get("backward_ns"), MAX_NS)
     waits = communication.get("forward_waits")
     step["forward_waits"] = waits if isinstance(waits, bool) else None
     step["first_batch_ns"], step["first_batches"] = _first_batches(loaded.get("first_batch_ns"))
     copied = _object(loaded.get("copied"))
-    run = whole(loaded.get("timed_steps")) or whole(loaded.get("steps")) or steps
+    run = parse_uint(loaded.get("timed_steps")) or parse_uint(loaded.get("steps")) or steps
     for name in ("timed_every", "timing_ns", "disturbed_steps", "unobserved_steps"):
-        step[name] = whole(loaded.get(name))
+        step[name] = parse_uint(loaded.get(name))
     for name in ("bytes", "pageable_bytes"):
-        of_all = whole(copied.get(name))
+        of_all = parse_uint(copied.get(name))
         step["copied_bytes" if name == "bytes" else name] = None if of_all is None else of_all / run
     on_device = _object(loaded.get("device"))
-    step["checked_steps"] = whole(on_device.get("checked_steps"))
-    step["idle_steps"] = whole(on_device.get("idle_steps"))
+    step["checked_steps"] = parse_uint(on_device.get("checked_steps"))
+    step["idle_steps"] = parse_uint(on_device.get("idle_steps"))
     device = _object(on_device.get("mean_ns"))
     rows = [step]
     for name, phase in _object(loaded.get("phases")).items():
@@ -152,7 +152,7 @@ def _rows(loaded: Row, report: ReadReport) -> list[Row]:
         if row is None:
             report.drop("wrong_type")
             continue
-        row["device_mean_ns"] = _within(device.get(name), MOST_NS)
+        row["device_mean_ns"] = _within(device.get(name), MAX_NS)
         rows.append(row)
     return rows
 
@@ -160,7 +160,7 @@ def _rows(loaded: Row, report: ReadReport) -> list[Row]:
 def _row(name: str, phase: Any, steps: int | None) -> Row | None:
     if not isinstance(phase, dict) or not steps:
         return None
-    mean = _within(phase.get("mean_ns"), MOST_NS)
+    mean = _within(phase.get("mean_ns"), MAX_NS)
     if mean is None:
         return None
     statistics = _object(phase.get("statistics"))
@@ -168,22 +168,22 @@ def _row(name: str, phase: Any, steps: int | None) -> Row | None:
         "phase": name,
         "steps": steps,
         "mean_ns": mean,
-        "median_ns": _within(statistics.get("median_ns"), MOST_NS),
-        "p95_ns": _within(statistics.get("p95_ns"), MOST_NS),
-        "max_ns": whole(phase.get("max_ns")),
+        "median_ns": _within(statistics.get("median_ns"), MAX_NS),
+        "p95_ns": _within(statistics.get("p95_ns"), MAX_NS),
+        "max_ns": parse_uint(phase.get("max_ns")),
     }
 
 
 def _first_batches(waits: Any) -> tuple[float | None, int | None]:
     """The mean wait for an epoch's first batch (ns), and the number of epochs."""
-    known = [wait for one in _list(waits) if (wait := whole(one)) is not None]
-    return (sum(known) / len(known), len(known)) if known else (None, None)
+    known_waits = [wait for value in _list(waits) if (wait := parse_uint(value)) is not None]
+    return (sum(known_waits) / len(known_waits), len(known_waits)) if known_waits else (None, None)
 
 
-def _within(value: Any, most: float) -> float | None:
+def _within(value: Any, upper: float) -> float | None:
     """A number from 0 to `most`; None for anything else."""
-    found = number(value)
-    return found if found is not None and 0 <= found <= most else None
+    converted = number(value)
+    return converted if converted is not None and 0 <= converted <= upper else None
 
 
 def _list(value: Any) -> list[Any]:
@@ -225,12 +225,12 @@ def read_steps(document: Mapping[str, Any], measured: Collection[str], report: R
         weight = values.get("weight") or 1
         of_all = values.get("weight_ns")
         together = values["time"] * weight if of_all is None else of_all
-        if together >= MOST_NS or (of_all is not None and of_all < values["time"]):
+        if together >= MAX_NS or (of_all is not None and of_all < values["time"]):
             report.drop("bad_step")
             continue
         last = values["step"]
         memory = [values.get(name) or None for name in _OF_MEMORY]
-        _add(table, last, WHOLE_STEP, values["time"], weight, of_all, *memory)
+        _add(table, last, STEP, values["time"], weight, of_all, *memory)
         for phase in phases:
             # An unobserved phase has no time of its own: it is in the residual.
             if phase in measured or values[phase]:
@@ -248,7 +248,7 @@ def _places(columns: Any) -> dict[str, int]:
 def _values(sample: Any, places: Mapping[str, int]) -> dict[str, int] | None:
     if not isinstance(sample, Sequence) or len(sample) <= max(places.values()):
         return None
-    values = {name: whole(sample[place]) for name, place in places.items()}
+    values = {name: parse_uint(sample[place]) for name, place in places.items()}
     if any(value is None for name, value in values.items() if name not in _NO_TIME):
         return None
     return {name: value for name, value in values.items() if value is not None}

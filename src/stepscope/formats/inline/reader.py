@@ -15,12 +15,12 @@ from typing import Any
 from stepscope.base.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.inline import document
-from stepscope.formats.inline.document import index, milliseconds, whole
+from stepscope.formats.inline.document import index, milliseconds, parse_uint
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.step_values import hugectr_values, step_values
 from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
 
-WHOLE_ITERATION = "iteration"
+ITERATION = "iteration"
 
 _OURS = re.compile(rb'"format"\s*:\s*"stepscope\.inline"')
 _MARKS = (b'"avg_measured_time_ms"', b'"measured_times_ms"', b'"iter_time_ms"')
@@ -77,15 +77,15 @@ def results_in(loaded: Any) -> list[Row]:
     """The results of the hosts in a list of them; empty for anything else."""
     if not isinstance(loaded, list) or not loaded:
         return []
-    return loaded if all(isinstance(one, dict) and "timeline" in one for one in loaded) else []
+    return loaded if all(isinstance(result, dict) and "timeline" in result for result in loaded) else []
 
 
 def _by_host(results: list[Row]) -> dict[str, Row]:
     """Each result by the name of its host, numbered if several have the same name."""
-    named = [str(one.get("host_name")) for one in results]
+    named = [str(result.get("host_name")) for result in results]
     return {
-        name if named.count(name) == 1 else f"{name} {place}": one
-        for place, (name, one) in enumerate(zip(named, results, strict=True))
+        name if named.count(name) == 1 else f"{name} {place}": result
+        for place, (name, result) in enumerate(zip(named, results, strict=True))
     }
 
 
@@ -104,29 +104,29 @@ def tables_of(loaded: Any, label: str) -> RankTables:
         SourceError: it has no measurements; `label` is its name in the message.
     """
     report = ReadReport()
-    found = _Rows(report)
+    timings = _Rows(report)
     if isinstance(loaded, list):
-        found.listed(loaded)
+        timings.listed(loaded)
     elif isinstance(loaded, dict):
         if "events" in loaded:
-            found.listed(loaded["events"])
+            timings.listed(loaded["events"])
         if "timeline" in loaded:
-            found.timeline(loaded["timeline"])
-        found.iterations(loaded)
-    if not found.rows:
+            timings.timeline(loaded["timeline"])
+        timings.iterations(loaded)
+    if not timings.rows:
         raise SourceError(
             f"{label}: no inline measurements in it",
             hint="the job ended before the first event was measured, or the file was changed",
             slug="nothing-measured",
         )
-    report.kept = len(found.rows)
+    report.read = len(timings.rows)
     values = (
         hugectr_values(loaded.get("runtime_data"), report)
         if isinstance(loaded, dict) and "runtime_data" in loaded
         else step_values(loaded.get("values") if isinstance(loaded, dict) else None, report, numbered="iteration")
     )
     return RankTables(
-        facts=_facts(loaded), report=report, step_value=values, inline_timing=from_rows("inline_timing", found.rows)
+        facts=_facts(loaded), report=report, step_value=values, inline_timing=from_rows("inline_timing", timings.rows)
     )
 
 
@@ -166,23 +166,23 @@ class _Rows:
         """Complete iterations: ours with their numbers, HugeCTR's as a list of ms."""
         before = len(self.rows)
         listed = loaded.get("iterations", [])
-        for one in listed if isinstance(listed, list) else []:
-            number, armed, time_ns, weight, of_all_ns = _row(one, most=5)
-            if whole(time_ns) is None or not isinstance(armed, bool):
+        for entry in listed if isinstance(listed, list) else []:
+            number, armed, time_ns, weight, of_all_ns = _row(entry, length=5)
+            if parse_uint(time_ns) is None or not isinstance(armed, bool):
                 self._report.drop("wrong_type")
                 continue
             self._iteration(
-                whole(time_ns),
-                iteration=whole(number),
+                parse_uint(time_ns),
+                iteration=parse_uint(number),
                 armed=armed,
-                weight=whole(weight) or 1,
-                weight_ns=whole(of_all_ns),
+                weight=parse_uint(weight) or 1,
+                weight_ns=parse_uint(of_all_ns),
             )
         statistics = loaded.get("iteration_statistics")
         for name, armed in (("armed", True), ("unarmed", False)):
-            kept = sum(row.get("armed") is armed for row in self.rows[before:])
-            told = statistics.get(name) if kept and isinstance(statistics, dict) else None
-            for average in _of_all(told, kept):
+            count = sum(row.get("armed") is armed for row in self.rows[before:])
+            stated = statistics.get(name) if count and isinstance(statistics, dict) else None
+            for average in _of_all(stated, count):
                 self._iteration(average.pop("dur_ns"), armed=armed, **average)
         times = loaded.get("iter_time_ms", [])
         for time_ms in times if isinstance(times, list) else [times]:
@@ -200,7 +200,7 @@ class _Rows:
         self.rows.append(
             {
                 "kind": "iteration",
-                "label": WHOLE_ITERATION,
+                "label": ITERATION,
                 "occurrence": 0,
                 "dur_ns": time_ns,
                 "averaged": False,
@@ -213,7 +213,7 @@ class _Rows:
         if not isinstance(label, str):
             self._report.drop("wrong_type")
             return
-        occurrence = whole(event.get("occurrence", event.get("met_times_within_this_stream")), below=1 << 31)
+        occurrence = parse_uint(event.get("occurrence", event.get("met_times_within_this_stream")), below=1 << 31)
         if occurrence is None:
             key = (label, device, stream)
             occurrence = self._occurrences.get(key, 0)
@@ -239,14 +239,14 @@ class _Rows:
     def _measurements(self, event: Row) -> Iterator[Row]:
         if isinstance(event.get("samples"), list):
             for sample in event["samples"]:
-                parts = _row(sample, most=4)
+                parts = _row(sample, length=4)
                 offset = parts[2] if _is_int(parts[2]) else None
                 yield {
-                    "iteration": whole(parts[0]),
-                    "dur_ns": whole(parts[1]),
+                    "iteration": parse_uint(parts[0]),
+                    "dur_ns": parse_uint(parts[1]),
                     "start_offset_ns": offset,
                     "averaged": False,
-                    "weight": whole(parts[3]) or 1,
+                    "weight": parse_uint(parts[3]) or 1,
                 }
             yield from _of_all(event.get("statistics"), len(event["samples"]))
         elif isinstance(event.get("measured_times_ms"), list):
@@ -275,33 +275,33 @@ class _Rows:
         if not isinstance(value, list):
             self._report.drop("wrong_type")
             return
-        for one in value:
-            if isinstance(one, dict):
-                yield one
+        for entry in value:
+            if isinstance(entry, dict):
+                yield entry
             else:
                 self._report.drop("wrong_type")
 
 
-def _row(listed: Any, *, most: int) -> list[Any]:
+def _row(listed: Any, *, length: int) -> list[Any]:
     """A measurement's values. Before there were weights it had three; then it counts once, and the total time of the
     iterations that it stands for is unknown.
     """
     values = listed if isinstance(listed, list) else []
-    return [*values, *[1, None][len(values) - 3 :]][:most] if 3 <= len(values) <= most else [None] * most
+    return [*values, *[1, None][len(values) - 3 :]][:length] if 3 <= len(values) <= length else [None] * length
 
 
 def _adds(time_ns: int | None, weight: int) -> bool:
     """Whether it is a time that can be added as often as it counts."""
-    return time_ns is not None and time_ns >= 0 and time_ns * weight < document.MOST_NS
+    return time_ns is not None and time_ns >= 0 and time_ns * weight < document.MAX_NS
 
 
-def _of_all(statistics: Any, kept: int) -> Iterator[Row]:
+def _of_all(statistics: Any, sampled: int) -> Iterator[Row]:
     """The average of all measurements, if more were made than kept."""
     if not isinstance(statistics, dict):
         return
-    n = whole(statistics.get("n"))
+    n = parse_uint(statistics.get("n"))
     mean, std = (document.number(statistics.get(name)) for name in ("mean_ns", "std_ns"))
-    if n is None or n <= kept or mean is None or not 0 <= mean < document.MOST_NS or std is None:
+    if n is None or n <= sampled or mean is None or not 0 <= mean < document.MAX_NS or std is None:
         return
     yield {"dur_ns": round(mean), "averaged": True, "measurements": n, "std_ns": max(std, 0.0)}
 
@@ -315,8 +315,8 @@ def label_of(event: Mapping[str, Any]) -> Any:
 
 def _number_in(key: str) -> int | None:
     """`device_0` → 0."""
-    found = _NUMBERED.match(key)
-    return int(found.group(1)) if found else None
+    match = _NUMBERED.match(key)
+    return int(match.group(1)) if match else None
 
 
 def _stream(value: Any) -> int | None:
@@ -325,5 +325,5 @@ def _stream(value: Any) -> int | None:
 
 
 def _is_int(value: Any) -> bool:
-    in_range = isinstance(value, int) and abs(value) < document.MOST_NS
+    in_range = isinstance(value, int) and abs(value) < document.MAX_NS
     return in_range and not isinstance(value, bool)

@@ -49,14 +49,14 @@ def assemble(rows: EventRows, metadata: dict[str, Any], report: ReadReport, memb
         facts.start_epoch_ns = base + origin
     origin = origin or 0
     tables = RankTables(facts=facts, report=report)
-    report.kept += len(rows.names)
+    report.read += len(rows.names)
     end_ns = _end(host, device, origin)
     if host is not None and host_thread is not None:
         tables.host_event = _host_table(host, host_thread, origin, end_ns, rows, report)
-        report.kept += tables.host_event.num_rows
+        report.read += tables.host_event.num_rows
     if device is not None:
         tables.device_event = _device_table(device, origin, end_ns, rows, report)
-        report.kept += tables.device_event.num_rows
+        report.read += tables.device_event.num_rows
         _add_kernel_metrics(tables)
         tables.stream = threads.streams(
             tables.device_event["device"].to_numpy(), tables.device_event["stream"].to_numpy()
@@ -196,7 +196,7 @@ def _paired(rows: EventRows, threads: Threads, report: ReadReport) -> pa.Table |
     if open_rows:
         report.note("unmatched_begin", count=open_rows)
     duration = np.where(end_rows >= 0, time_ns[end_rows] - time_ns[begin_rows], np.int64(-1))
-    report.kept += int((end_rows >= 0).sum())
+    report.read += int((end_rows >= 0).sum())
     taken = table.take(pa.array(begin_rows)).drop_columns(["ph"])
     return taken.append_column("dur_ns", pa.array(duration, mask=duration < 0))
 
@@ -303,12 +303,12 @@ def _small_tables(tables: RankTables, rows: EventRows, threads: Threads, origin:
         flow["category"] = recoded(category, [*map(_flow_category, raw), "none"])
         flow["time_ns"] = flow["time_ns"].to_numpy().astype(np.int64) - origin
         tables.flow = as_table(flow, READ["flow"])
-        report.kept += tables.flow.num_rows
+        report.read += tables.flow.num_rows
     memory = rows.memory.columns("device_type", "device")
     if memory is not None:
         tables.memory_event = _memory_table(memory, threads, origin)
-        report.kept += tables.memory_event.num_rows
-    report.kept += len(rows.instants) + len(rows.counters)
+        report.read += tables.memory_event.num_rows
+    report.read += len(rows.instants) + len(rows.counters)
     names = ("time_ns", "category", "name", "pid", "tid", "args")
     instants = [dict(zip(names, (at - origin, *rest), strict=True)) for at, *rest in rows.instants]
     tables.instant = from_rows("instant", instants)

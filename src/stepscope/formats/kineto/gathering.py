@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.formats.scratch import kept_column, kept_columns
+from stepscope.formats.scratch import spill_column, spill_columns
 
 Ints = np.ndarray[Any, np.dtype[Any]]
 
@@ -36,7 +36,7 @@ class Gathering:
         self.num_rows += rows
         for name in self._columns.keys() - columns.keys():
             self._columns[name].append(pa.nulls(rows))
-        for name, column in kept_columns(columns).items():
+        for name, column in spill_columns(columns).items():
             parts = self._columns.setdefault(name, [pa.nulls(before)] if before else [])
             parts.append(column)
 
@@ -66,7 +66,7 @@ class Gathering:
                 parts = [_as_kind(part, kind) for part in parts]
             whole = pa.chunked_array(parts)
             if pa.types.is_dictionary(whole.type):
-                whole = kept_column(whole.unify_dictionaries())
+                whole = spill_column(whole.unify_dictionaries())
             found[name] = whole
         for name in names:
             found.setdefault(name, pa.chunked_array([pa.nulls(self.num_rows)]))

@@ -90,7 +90,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         if "truncated" not in report.damage:
             report.note("truncated", slices.size)
     tables = assemble(rows, metadata, report, member)
-    if not tables.report.kept and not tables.report.dropped:
+    if not tables.report.read and not tables.report.dropped:
         raise SourceError(f"{member.label}: no event in it", hint=_NO_EVENT, slug="not-a-trace")
     return tables
 

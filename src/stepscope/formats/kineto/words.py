@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from stepscope.formats import vocabulary
 from stepscope.formats.kineto.gathering import codes
-from stepscope.formats.scratch import kept_column
+from stepscope.formats.scratch import spill_column
 
 Ints = np.ndarray[Any, np.dtype[Any]]
 Columns = dict[str, Any]
@@ -117,7 +117,7 @@ def as_table(columns: Columns, schema: pa.Schema) -> pa.Table:
         elif array.type != field.type and not (_is_text(array.type) and _is_text(field.type)):
             array = array.cast(field.type) if not pa.types.is_integer(array.type) else array
         if isinstance(array, pa.Array):
-            array = kept_column(array)
+            array = spill_column(array)
         arrays.append(array)
         fields.append(pa.field(field.name, array.type))
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))

@@ -74,7 +74,7 @@ _EXPORTER = Exporter(
     tool="nsys",
     title="Nsight Systems",
     ending=".nsys-rep",
-    made=".sqlite",
+    suffix=".sqlite",
     arguments=lambda report, target: [
         "export", "--type", "sqlite", "-o", str(target), str(report),
     ],

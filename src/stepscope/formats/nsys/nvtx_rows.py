@@ -16,7 +16,7 @@ from stepscope.formats.nsys.host_rows import Threads
 from stepscope.formats.nsys.payloads import MAX_NUMBERS, TYPES, Messages, Payloads
 from stepscope.formats.nvtx.ranges import NONE, Numbering, Ranges
 from stepscope.formats.nvtx.texts import Texts
-from stepscope.formats.scratch import kept
+from stepscope.formats.scratch import spill
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import READ, ReadReport
 from stepscope.formats.vocabulary import NAMELESS_RANGE
@@ -72,7 +72,7 @@ def nvtx_ranges(
         _ended(all_columns, report),
         all_columns.marker,
         all_columns.sequence,
-        kept(others.resolved(all_columns.pair)),
+        spill(others.resolved(all_columns.pair)),
         texts.markers,
         others.listed,
         _collective(others.collective(all_columns.pair), all_columns, texts),
@@ -135,7 +135,7 @@ def _concatenated(parts: list[_Columns]) -> Iterator[Any]:
     fields = list(map(list, zip(*parts, strict=True)))
     parts.clear()
     while fields:
-        yield kept(np.concatenate(fields.pop(0)))
+        yield spill(np.concatenate(fields.pop(0)))
 
 
 _OPEN, _DAMAGED = -1, -2
@@ -159,7 +159,7 @@ def _columns(rows: pa.Table, texts: Texts, others: _Others, threads: Threads) ->
         read.field("sequence").fill_null(NONE).to_numpy(),
         others.pairs(rows),
     )
-    return _Columns(*map(kept, columns))
+    return _Columns(*map(spill, columns))
 
 
 def cpu_page_faults(database: Database, process: int | None, report: ReadReport) -> pa.Table:

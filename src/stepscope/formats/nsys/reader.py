@@ -92,7 +92,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
             slug="no-recording",
         )
     origin = min(starts)
-    report.kept = (
+    report.read = (
         device_event.num_rows + host_event.num_rows + marks.num_rows + stack_sample.num_rows + counter.num_rows
     )
     if facts.start_epoch_ns is not None:

@@ -97,7 +97,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
             hint="print them with nvprof --print-gpu-trace --print-api-trace --csv",
             slug="no-recording",
         )
-    report.kept = len(tables.device_event) + len(tables.host_event) + len(tables.instant)
+    report.read = len(tables.device_event) + len(tables.host_event) + len(tables.instant)
     facts = Facts(pid=log.pid, tool="nvprof", resolution_ns=log.resolution_ns)
     return RankTables(facts=facts, report=report, **tables.tables(log.pid))
 

@@ -69,7 +69,7 @@ def read(member: Member, _options: ReadOptions | None = None) -> RankTables:
             slug="no-recording",
         )
     tables = measured.tables()
-    report.kept = tables["kernel_metric"].num_rows
+    report.read = tables["kernel_metric"].num_rows
     rows = [
         {"device": index, "kind": "cuda", "name": name or None, "used": True} for index, name in sorted(devices.items())
     ]

@@ -63,7 +63,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
             slug="no-recording",
         )
     origin = min(pc.min(table["start_ns"]).as_py() for table in (device_event, host_event) if table.num_rows)
-    report.kept = device_event.num_rows + host_event.num_rows + host.instant.num_rows
+    report.read = device_event.num_rows + host_event.num_rows + host.instant.num_rows
     return RankTables(
         facts=_facts(host, origin, version),
         report=report,

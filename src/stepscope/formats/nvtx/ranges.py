@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stepscope.formats.nesting import Nesting, nest
 from stepscope.formats.nvtx.calls import Inputs, call_inputs, operator_name, stated_inputs
 from stepscope.formats.nvtx.markers import Marker, base_name, types_of_operators
-from stepscope.formats.scratch import kept
+from stepscope.formats.scratch import spill
 from stepscope.schema.arrays import Int32s, Int64s
 
 Flags = NDArray[np.bool_]
@@ -69,7 +69,7 @@ class Ranges:
         """Reorders the ranges, in place: there may be millions."""
         for name in ("thread", "start_ns", "end_ns", "marker", "sequence", "other", "collective"):
             if getattr(self, name) is not None:
-                setattr(self, name, kept(getattr(self, name)[row]))
+                setattr(self, name, spill(getattr(self, name)[row]))
 
 
 @dataclass(slots=True)
@@ -146,8 +146,8 @@ def nested(ranges: Ranges) -> Nested:
         nesting,
         names,
         inputs,
-        kept(per_marker(ranges, operator_of)),
-        kept(per_marker(ranges, inputs_of)),
+        spill(per_marker(ranges, operator_of)),
+        spill(per_marker(ranges, inputs_of)),
         np.zeros(len(ranges), bool),
     )
     if any(marker.sort == "call" for marker in ranges.markers):

@@ -16,7 +16,7 @@ from stepscope.formats import vocabulary
 from stepscope.formats.nvtx.gradients import derive_inputs
 from stepscope.formats.nvtx.markers import Marker
 from stepscope.formats.nvtx.ranges import NONE, Nested, Numbering, Ranges, nested
-from stepscope.formats.scratch import kept
+from stepscope.formats.scratch import spill
 from stepscope.formats.tables import from_rows
 from stepscope.schema.arrays import Int32s, Int64s
 
@@ -44,13 +44,13 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
     derive_inputs(tree)
     others = [{}, *ranges.others]
     names, inputs = tree.names.listed(), tree.inputs.listed()
-    sequence = kept(_sequences(tree))
+    sequence = spill(_sequences(tree))
     stacks: Numbering[str] = Numbering()
     stack = np.full(len(ranges), NONE, np.int32)
     if python_stack:
         stack = tree.of_marker(lambda entry: stacks.number(_frames(entry.frames)))
         tree.nesting.inherit(stack)
-    stack = kept(stack)
+    stack = spill(stack)
     # Ranges that agree in everything shared: there are few, so Python makes their words.
     distinguishing: list[NDArray[Any]] = [ranges.marker, tree.operator, tree.from_forward.astype(np.int8), ranges.other]
     given = tree.given
@@ -69,7 +69,7 @@ def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.T
     ]
     is_event = np.array([row is not None for row in distinct_rows], bool)[which]
     chosen = slice(None) if is_event.all() else np.flatnonzero(is_event)
-    which = kept(which[chosen])
+    which = spill(which[chosen])
     columns: dict[str, pa.Array] = {
         "thread": pa.array(ranges.thread[chosen]),
         "start_ns": pa.array(ranges.start_ns[chosen]),

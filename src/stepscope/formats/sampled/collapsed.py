@@ -34,18 +34,18 @@ def looks_like(head: bytes) -> bool:
     if b"\0" in head:
         return False
     *lines, last = strip_bom(head).decode("utf-8", "replace").split("\n")
-    lines = [one.removesuffix("\r") for one in lines or [last] if one.strip()]
-    stacks = [found["frames"] for found in map(_LINE.fullmatch, lines) if found]
-    named = [one for one in stacks if all(name and name.strip() == name for name in one.split(";"))]
+    lines = [line.removesuffix("\r") for line in lines or [last] if line.strip()]
+    stacks = [match["frames"] for match in map(_LINE.fullmatch, lines) if match]
+    named = [line for line in stacks if all(name and name.strip() == name for name in line.split(";"))]
     if len(lines) - len(named) > max(len(lines) // 10, int(len(lines) > 2)):
         return False
-    return 2 * sum(";" in one or bool(_PLACED.fullmatch(one)) for one in named) > len(named)
+    return 2 * sum(";" in line or bool(_PLACED.fullmatch(line)) for line in named) > len(named)
 
 
 def peek(member: Member) -> Facts | None:
     """The file's origin: the process, if py-spy states it. None when it holds no sample."""
-    found = next(_stacks(member, ReadReport()), None)
-    return None if found is None else _facts({found[0]} if found[0] else set(), found[4])
+    stack = next(_stacks(member, ReadReport()), None)
+    return None if stack is None else _facts({stack[0]} if stack[0] else set(), stack[4])
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
@@ -57,7 +57,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
         samples = samples or Samples("running" if of_py_spy else None)
         thread = samples.thread(pid, tid, name) if pid or tid else None
         samples.add(frames, thread=thread, weight=count)
-        report.kept += 1
+        report.read += 1
     if samples is None:
         raise none_sampled(member)
     return RankTables(_facts(samples.pids, of_py_spy), report, **samples.tables())
@@ -74,11 +74,11 @@ def _stacks(member: Member, report: ReadReport) -> Iterator[tuple[str, str, str 
     for line in text_lines(member, _LONGEST_LINE, report):
         if not line.strip():
             continue
-        found = _LINE.fullmatch(line)
-        if found is None:
+        match = _LINE.fullmatch(line)
+        if match is None:
             report.drop("unreadable")
             continue
-        names = found["frames"].split(";")
+        names = match["frames"].split(";")
         pid = tid = ""
         thread_name = None
         if process := _PROCESS.fullmatch(names[0]):
@@ -86,8 +86,8 @@ def _stacks(member: Member, report: ReadReport) -> Iterator[tuple[str, str, str 
         if names and (thread := _THREAD.fullmatch(names[0])):
             tid, thread_name, names = thread[1], thread[2], names[1:]
         frames = [_frame(name) for name in reversed(names) if name]
-        of_py_spy = of_py_spy or bool(pid or tid or any(one.line for one in frames))
-        yield pid, tid, thread_name, frames, of_py_spy, int(found["count"])
+        of_py_spy = of_py_spy or bool(pid or tid or any(frame.line for frame in frames))
+        yield pid, tid, thread_name, frames, of_py_spy, int(match["count"])
 
 
 def _frame(text: str) -> Frame:

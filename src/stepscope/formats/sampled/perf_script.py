@@ -13,7 +13,7 @@ from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.exporter import Exporter
 from stepscope.formats.frames import UNKNOWN, Frame
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.sampled.stacks import MOST_FRAMES, Samples, none_sampled
+from stepscope.formats.sampled.stacks import MAX_FRAMES, Samples, none_sampled
 from stepscope.formats.tables import Facts, RankTables, ReadReport
 from stepscope.formats.text_lines import text_lines
 
@@ -32,7 +32,7 @@ _EXPORTER = Exporter(
     tool="perf",
     title="Linux perf",
     ending=".perf.data",
-    made=".txt",
+    suffix=".txt",
     arguments=lambda recording, _: ["script", "-i", str(recording)],
     by_hand="print it: perf script -i FILE > report.txt",
     prints=True,
@@ -62,25 +62,25 @@ def looks_like(head: bytes) -> bool:
 
 def peek(member: Member) -> Facts | None:
     """The file's origin: perf. None when it holds no sample."""
-    found = next(_samples(member, ReadReport()), None)
-    return None if found is None else Facts(tool="perf")
+    sample = next(_samples(member, ReadReport()), None)
+    return None if sample is None else Facts(tool="perf")
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file, or one member of an archive, as the recording of one rank."""
     report = ReadReport()
     samples = Samples("cpu")
-    for one in _samples(member, report):
-        event = one.event.split(":")[0]
+    for sample in _samples(member, report):
+        event = sample.event.split(":")[0]
         samples.add(
-            one.frames,
-            thread=samples.thread(one.pid, one.tid, one.comm),
+            sample.frames,
+            thread=samples.thread(sample.pid, sample.tid, sample.comm),
             weight=1,
-            sampled_ns=one.period if event in _CLOCKS else None,
-            instructions=one.period if event == _INSTRUCTIONS else None,
-            cycles=one.period if event == _CYCLES else None,
+            sampled_ns=sample.period if event in _CLOCKS else None,
+            instructions=sample.period if event == _INSTRUCTIONS else None,
+            cycles=sample.period if event == _CYCLES else None,
         )
-        report.kept += 1
+        report.read += 1
     if not samples:
         raise none_sampled(member)
     pids = {pid for pid in samples.pids if pid}
@@ -98,15 +98,15 @@ def _samples(member: Member, report: ReadReport) -> Iterator[_Sample]:
         if not line.strip() or line.startswith("#"):
             continue
         if frame := _FRAME.fullmatch(line):
-            if sample is not None and len(sample.frames) < MOST_FRAMES:
+            if sample is not None and len(sample.frames) < MAX_FRAMES:
                 sample.frames.append(_frame(frame["symbol"], frame["library"]))
             continue
-        if found := _SAMPLE.fullmatch(line.strip()):
+        if match := _SAMPLE.fullmatch(line.strip()):
             if sample is not None:
                 yield sample
-            period = found["period"]
+            period = match["period"]
             sample = _Sample(
-                found["pid"] or "", found["tid"], found["comm"], found["event"], int(period) if period else None
+                match["pid"] or "", match["tid"], match["comm"], match["event"], int(period) if period else None
             )
         else:
             report.drop("unreadable")

@@ -15,7 +15,7 @@ from typing import Any
 from stepscope.base.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.frames import UNKNOWN, Frame
-from stepscope.formats.inline.document import number, sound, whole
+from stepscope.formats.inline.document import number, parse_uint, replace_surrogates
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled.stacks import Samples, none_sampled
 from stepscope.formats.tables import Facts, RankTables, ReadReport
@@ -59,10 +59,10 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     samples = Samples("running" if of_py_spy else None)
     for profile in _objects(loaded.get("profiles"), report):
         scale = _SCALE_NS.get(str(profile.get("unit")))
-        found = _sampled(profile) if profile.get("type") == "sampled" else _evented(profile)
+        stacks_of_profile = _sampled(profile) if profile.get("type") == "sampled" else _evented(profile)
         thread = None
-        for stack, (count, weight) in found.items():
-            path = [frames[one] if 0 <= one < len(frames) else Frame(UNKNOWN) for one in stack]
+        for stack, (count, weight) in stacks_of_profile.items():
+            path = [frames[number] if 0 <= number < len(frames) else Frame(UNKNOWN) for number in stack]
             pid, path = _process(path)
             if thread is None:
                 thread = _thread(samples, str(profile.get("name") or ""), pid)
@@ -73,7 +73,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
                 weight=(round(weight) if scale is None else count) or None,
                 sampled_ns=sampled_ns,
             )
-            report.kept += max(count, 1)
+            report.read += max(count, 1)
     if not samples:
         raise none_sampled(member)
     return RankTables(_facts(loaded, samples.pids), report, **samples.tables())
@@ -87,7 +87,7 @@ def _load(member: Member) -> dict[str, Any]:
     try:
         loaded = json.loads(strip_bom(text).decode("utf-8", "replace"))
         if b"\\u" in text:
-            loaded = sound(loaded)
+            loaded = replace_surrogates(loaded)
     except (ValueError, RecursionError) as error:
         raise _refused(member, f"not a complete JSON document: {error}") from None
     return loaded if isinstance(loaded, dict) else {}
@@ -108,15 +108,15 @@ def _exporter(loaded: dict[str, Any]) -> tuple[str | None, str | None]:
 
 def _facts(loaded: dict[str, Any], pids: set[str]) -> Facts:
     tool, version = _exporter(loaded)
-    known = [int(one) for one in pids if one.isdecimal() and len(one) < 10]
-    pid = known[0] if len(known) == 1 else None
+    numbers = [int(text) for text in pids if text.isdecimal() and len(text) < 10]
+    pid = numbers[0] if len(numbers) == 1 else None
     return Facts(tool=tool, tool_version=version, pid=pid)
 
 
 def _frames(loaded: dict[str, Any]) -> list[Frame]:
     shared = loaded.get("shared")
     listed = shared.get("frames") if isinstance(shared, dict) else None
-    return [_frame(one if isinstance(one, dict) else {}) for one in (listed if isinstance(listed, list) else ())]
+    return [_frame(frame if isinstance(frame, dict) else {}) for frame in (listed if isinstance(listed, list) else ())]
 
 
 def _frame(stated: dict[str, Any]) -> Frame:
@@ -124,25 +124,25 @@ def _frame(stated: dict[str, Any]) -> Frame:
     name, file = str(stated.get("name") or UNKNOWN), stated.get("file")
     if not isinstance(file, str) or not file:
         return Frame(name)
-    line = whole(stated.get("line"), below=1 << 31) or None
+    line = parse_uint(stated.get("line"), below=1 << 31) or None
     if line is None and not _PYTHON.search(file):
         return Frame(name, library=file)
     return Frame(name, file=file, line=line)
 
 
 def _objects(listed: Any, report: ReadReport) -> Iterator[dict[str, Any]]:
-    for one in listed if isinstance(listed, list) else ():
-        if isinstance(one, dict):
-            yield one
+    for value in listed if isinstance(listed, list) else ():
+        if isinstance(value, dict):
+            yield value
         else:
             report.drop("wrong_type")
 
 
-Found = dict[tuple[int, ...], tuple[int, float]]
+StackWeights = dict[tuple[int, ...], tuple[int, float]]
 """Stacks, outermost frame first: how often each was sampled, and its summed weight."""
 
 
-def _sampled(profile: dict[str, Any]) -> Found:
+def _sampled(profile: dict[str, Any]) -> StackWeights:
     samples, weights = profile.get("samples"), profile.get("weights")
     counts: Counter[tuple[int, ...]] = Counter()
     sums: dict[tuple[int, ...], float] = {}
@@ -153,13 +153,13 @@ def _sampled(profile: dict[str, Any]) -> Found:
         weight = number(weights[place]) if place < len(weights) else 1.0
         if not isinstance(sample, list) or weight is None or weight < 0:
             continue
-        stack = tuple(one if isinstance(one, int) else -1 for one in sample)
+        stack = tuple(frame if isinstance(frame, int) else -1 for frame in sample)
         counts[stack] += 1
         sums[stack] = sums.get(stack, 0.0) + weight
     return {stack: (counts[stack], sums[stack]) for stack in counts}
 
 
-def _evented(profile: dict[str, Any]) -> Found:
+def _evented(profile: dict[str, Any]) -> StackWeights:
     """The weight that passed while each stack was open; there are no samples, so the count is 0."""
     events = profile.get("events")
     sums: dict[tuple[int, ...], float] = {}
@@ -177,17 +177,17 @@ def _evented(profile: dict[str, Any]) -> Found:
             stack.append(frame)
         elif frame in stack:
             del stack[len(stack) - 1 - stack[::-1].index(frame) :]
-    return {one: (0, passed) for one, passed in sums.items() if passed > 0}
+    return {path: (0, passed) for path, passed in sums.items() if passed > 0}
 
 
 def _process(path: list[Frame]) -> tuple[str, list[Frame]]:
     """The process and the other frames; py-spy has the process as outermost frame if it samples several."""
-    found = _PROCESS.fullmatch(path[0].function) if path else None
-    return (found[1], path[1:]) if found else ("", path)
+    match = _PROCESS.fullmatch(path[0].function) if path else None
+    return (match[1], path[1:]) if match else ("", path)
 
 
 def _thread(samples: Samples, name: str, pid: str) -> int | None:
-    found = _THREAD.fullmatch(name)
-    if found is None:
+    match = _THREAD.fullmatch(name)
+    if match is None:
         return samples.thread(pid, "", name) if name else None
-    return samples.thread(found[1] or pid, found[2], found[3])
+    return samples.thread(match[1] or pid, match[2], match[3])

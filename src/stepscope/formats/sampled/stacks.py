@@ -11,7 +11,7 @@ from stepscope.formats.container import Member
 from stepscope.formats.frames import Frame
 from stepscope.formats.tables import from_rows
 
-MOST_FRAMES = 1024
+MAX_FRAMES = 1024
 _LATEST = 1 << 60
 
 
@@ -51,15 +51,15 @@ class Samples:
             frames: the innermost first.
             phase, thread, weight, sampled_ns, instructions, cycles: as in `stack_sample`.
         """
-        texts = [frame.text() for frame in frames][:MOST_FRAMES]
+        texts = [frame.text() for frame in frames][:MAX_FRAMES]
         stack = self._stacks.setdefault(";".join(texts), len(self._stacks)) if texts else None
         figures = [weight, sampled_ns, instructions, cycles]
         # Samples that count other things get another row: a sum over rows that lack a value would be unknown.
-        key = thread, stack, phase, tuple(one is None for one in figures)
-        known = self._rows.get(key, [0] * len(figures))
+        key = thread, stack, phase, tuple(figure is None for figure in figures)
+        sums = self._rows.get(key, [0] * len(figures))
         self._rows[key] = [
-            None if one is None else min(one + (before or 0), _LATEST)
-            for before, one in zip(known, figures, strict=True)
+            None if figure is None else min(figure + (before or 0), _LATEST)
+            for before, figure in zip(sums, figures, strict=True)
         ]
 
     @property
