@@ -10,7 +10,7 @@ from tests.examples import examples
 
 from stepscope.formats.messages import message_bytes, operation_of
 from stepscope.formats.tables import Group
-from stepscope.link.exposure import exposed
+from stepscope.link.collectives import exposed
 from stepscope.link.rank import captures_of, link_rank
 
 ARGUMENTS = {

@@ -5,8 +5,7 @@ import pyarrow as pa
 import pytest
 
 from stepscope.formats import tables
-from stepscope.link.device import read_device
-from stepscope.link.overruns import clip_overruns
+from stepscope.link.device import clip_overruns, read_device
 
 
 def back_to_back(recording, count, length=10):

@@ -61,7 +61,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class _Launcher:
-    """The variables in which a launcher identifies a process; of several, the first that is set counts.
+    """The variables in which a launcher identifies a process, separated by spaces; the first that is set counts.
 
     Args:
         rule: the launcher's name.
@@ -71,70 +71,48 @@ class _Launcher:
 
     rule: str
     rank: str
-    local_rank: tuple[str, ...] = ()
-    world_size: tuple[str, ...] = ()
-    local_world_size: tuple[str, ...] = ()
-    node: tuple[str, ...] = ()
-    tasks_per_node: tuple[str, ...] = ()
+    local_rank: str = ""
+    world_size: str = ""
+    local_world_size: str = ""
+    node: str = ""
+    tasks_per_node: str = ""
     needs: str | None = None
 
-    def variables(self) -> tuple[str, ...]:
+    def variables(self) -> list[str]:
         """The names of all its variables that identify a process."""
-        numbers = (*self.local_rank, *self.world_size, *self.local_world_size, *self.node)
-        return (self.rank, *numbers, *self.tasks_per_node)
+        numbers = (self.local_rank, self.world_size, self.local_world_size, self.node, self.tasks_per_node)
+        return " ".join((self.rank, *numbers)).split()
 
 
 _TORCHRUN = _Launcher(
-    "torchrun",
-    "RANK",
-    ("LOCAL_RANK",),
-    ("WORLD_SIZE",),
-    ("LOCAL_WORLD_SIZE",),
-    ("GROUP_RANK",),
-    needs="TORCHELASTIC_RUN_ID",
+    "torchrun", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", needs="TORCHELASTIC_RUN_ID"
 )
+_PALS = _Launcher("PALS", "PALS_RANKID", "PALS_LOCAL_RANKID", "PALS_SIZE PMI_SIZE", "PALS_LOCAL_SIZE", "PALS_NODEID")
+_JSRUN, _OPEN_MPI, _MVAPICH = (
+    _Launcher(rule, f"{prefix}RANK", f"{prefix}LOCAL_RANK", f"{prefix}SIZE", f"{prefix}LOCAL_SIZE")
+    # OMPI_COMM_WORLD_NODE_RANK is a rank on the node, not the node's number.
+    for rule, prefix in (("jsrun", "JSM_NAMESPACE_"), ("Open MPI", "OMPI_COMM_WORLD_"), ("MVAPICH", "MV2_COMM_WORLD_"))
+)
+_PMI = _Launcher("PMI", "PMI_RANK", "PMI_LOCAL_RANK MPI_LOCALRANKID", "PMI_SIZE", "PMI_LOCAL_SIZE MPI_LOCALNRANKS")
 _SLURM = _Launcher(
     "Slurm",
     "SLURM_PROCID",
-    ("SLURM_LOCALID",),
-    ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"),
-    node=("SLURM_NODEID",),
-    tasks_per_node=("SLURM_STEP_TASKS_PER_NODE",),
+    "SLURM_LOCALID",
+    "SLURM_STEP_NUM_TASKS SLURM_NTASKS",
+    node="SLURM_NODEID",
+    tasks_per_node="SLURM_STEP_TASKS_PER_NODE",
 )
-_BARE_RANK = _Launcher("RANK", "RANK", ("LOCAL_RANK",), ("WORLD_SIZE",), ("LOCAL_WORLD_SIZE",))
+_BARE_RANK = _Launcher("RANK", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 _LAUNCHERS = (
     _TORCHRUN,
-    _Launcher(
-        "PALS", "PALS_RANKID", ("PALS_LOCAL_RANKID",), ("PALS_SIZE", "PMI_SIZE"), ("PALS_LOCAL_SIZE",), ("PALS_NODEID",)
-    ),
-    _Launcher(
-        "jsrun",
-        "JSM_NAMESPACE_RANK",
-        ("JSM_NAMESPACE_LOCAL_RANK",),
-        ("JSM_NAMESPACE_SIZE",),
-        ("JSM_NAMESPACE_LOCAL_SIZE",),
-    ),
-    # OMPI_COMM_WORLD_NODE_RANK is a rank on the node, not the node's number.
-    _Launcher(
-        "Open MPI",
-        "OMPI_COMM_WORLD_RANK",
-        ("OMPI_COMM_WORLD_LOCAL_RANK",),
-        ("OMPI_COMM_WORLD_SIZE",),
-        ("OMPI_COMM_WORLD_LOCAL_SIZE",),
-    ),
-    _Launcher("PMIx", "PMIX_RANK", (), ("PMIX_SIZE", "OMPI_COMM_WORLD_SIZE")),
-    _Launcher(
-        "PMI", "PMI_RANK", ("PMI_LOCAL_RANK", "MPI_LOCALRANKID"), ("PMI_SIZE",), ("PMI_LOCAL_SIZE", "MPI_LOCALNRANKS")
-    ),
-    _Launcher(
-        "MVAPICH",
-        "MV2_COMM_WORLD_RANK",
-        ("MV2_COMM_WORLD_LOCAL_RANK",),
-        ("MV2_COMM_WORLD_SIZE",),
-        ("MV2_COMM_WORLD_LOCAL_SIZE",),
-    ),
+    _PALS,
+    _JSRUN,
+    _OPEN_MPI,
+    _Launcher("PMIx", "PMIX_RANK", world_size="PMIX_SIZE OMPI_COMM_WORLD_SIZE"),
+    _PMI,
+    _MVAPICH,
     _Launcher("ALPS", "ALPS_APP_PE"),
-    _Launcher("Flux", "FLUX_TASK_RANK", ("FLUX_TASK_LOCAL_ID",), ("FLUX_JOB_SIZE",)),
+    _Launcher("Flux", "FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID", "FLUX_JOB_SIZE"),
     _SLURM,
     _BARE_RANK,
 )
@@ -145,7 +123,7 @@ RANK_VARIABLES = frozenset(name for launcher in _LAUNCHERS for name in launcher.
 
 @dataclass(frozen=True, slots=True)
 class _Identity:
-    """What one launcher says about a process; what it does not say is None."""
+    """What a launcher states about a process; None for what it does not."""
 
     launcher: _Launcher
     rank: int
@@ -168,19 +146,12 @@ def _identity(launcher: _Launcher, environment: Mapping[str, str]) -> _Identity 
     rank = _integer(environment, launcher.rank)
     if rank is None or (launcher.needs and launcher.needs not in environment):
         return None
-    node = _integer(environment, *launcher.node)
-    local_world_size = _integer(environment, *launcher.local_world_size)
-    for name in launcher.tasks_per_node:
-        if local_world_size is None and node is not None:
-            local_world_size = _tasks_on(node, environment.get(name, ""))
-    return _Identity(
-        launcher,
-        rank,
-        _integer(environment, *launcher.world_size),
-        _integer(environment, *launcher.local_rank),
-        local_world_size,
-        node,
-    )
+    node = _integer(environment, launcher.node)
+    local_world_size = _integer(environment, launcher.local_world_size)
+    if local_world_size is None and node is not None:
+        local_world_size = _tasks_on(node, environment.get(launcher.tasks_per_node, ""))
+    world_size, local_rank = (_integer(environment, names) for names in (launcher.world_size, launcher.local_rank))
+    return _Identity(launcher, rank, world_size, local_rank, local_world_size, node)
 
 
 def _tasks_on(node: int, tasks_per_node: str) -> int | None:
@@ -195,8 +166,8 @@ def _tasks_on(node: int, tasks_per_node: str) -> int | None:
     return None
 
 
-def _integer(environment: Mapping[str, str], *names: str) -> int | None:
-    for name in names:
+def _integer(environment: Mapping[str, str], names: str) -> int | None:
+    for name in names.split():
         text = environment.get(name, "").strip()
         if re.fullmatch("[0-9]{1,9}", text):
             return int(text)

@@ -33,18 +33,11 @@ if TYPE_CHECKING:
     from stepscope.query.scope import Scope
 
 ENOUGH_WORK = 50
-"""With fewer pieces of device work in a step (or recording), its kernels are not judged: that is no training step but a
-test of a single operator."""
+"""With less device work in a step (or recording), its kernels are not judged: it tests a single operator."""
 
 
 class InputWait(NamedTuple):
-    """How long training waits for its batches in a mean step.
-
-    Args:
-        ns: the time.
-        share: its share of that step.
-        untraced: the phases of the steps in which no profiler ran, if they are the source.
-    """
+    """How long training waits for its batches in a mean step; `untraced` are the phases of untraced steps, if the source."""
 
     ns: int
     share: float
@@ -54,13 +47,10 @@ class InputWait(NamedTuple):
 class Facts(Recorded):
     """A recording as rules see it: its events, or, if it has none, the phases of its steps.
 
-    Args:
-        scope: the tables, narrowed to what was requested.
-        complete: if this is about some ranks of a recording, the facts of all of them.
+    `of_all` has the facts of all ranks if this is about some of them.
     """
 
     def __init__(self, scope: Scope, complete: Facts | None = None) -> None:
-        """Stores the scope; nothing is read yet."""
         super().__init__(scope)
         self.of_all = self if complete is None else complete
 
@@ -101,8 +91,8 @@ class Facts(Recorded):
 
     @cached_property
     def waited_for_late_ns(self) -> float:
-        """How long ranks stand still for those that `late` names, in a mean step (ns): this is the loss
-        `straggling-rank`, not communication. 0 if phases are the source, whose times already exclude it."""
+        """How long ranks wait for those that `late` names, in a mean step (ns): the loss `straggling-rank`, not
+        communication. 0 if phases are the source, whose times exclude it."""
         if self.late is None or self.lateness is None:
             return 0.0
         charged = recorded_skew(self.lateness)
@@ -110,7 +100,7 @@ class Facts(Recorded):
 
     @cached_property
     def waited_unrecorded_ns(self) -> float:
-        """How long ranks stand still for what late ones did before their recordings start, in a mean step (ns)."""
+        """How long ranks wait for what late ones did before their recordings start, in a mean step (ns)."""
         if self.lateness is None:
             return 0.0
         from stepscope.analysis.ranks.skew import CAUSES
@@ -169,7 +159,7 @@ class Facts(Recorded):
 
     @cached_property
     def of(self) -> str:
-        """Names what stands in for a step."""
+        """The step, or what replaces it, in words."""
         if self.phases_alone is not None:
             return self.of_phases
         if self.per == "step":
@@ -185,8 +175,8 @@ class Facts(Recorded):
 
     @cached_property
     def parts(self) -> dict[str, int | None]:
-        """Mean time of each activity in a step; without steps, from the device's first work to its last. None if it was
-        not measured. For phases, their parts of the step."""
+        """Mean time of each activity in a step; without steps, from the device's first work to its last. None if not
+        measured. For phases, their parts of the step."""
         if self.phases_alone is not None:
             means = {part: self.phases_alone.part_ns(part) for part in OF_PHASES}
             return {part: None if ns is None else round(ns) for part, ns in means.items()}
@@ -233,8 +223,8 @@ class Facts(Recorded):
     def input_wait(self) -> InputWait:
         """The time in which training waits for its batches.
 
-        A profiler slows the loader, too, so beside a trace the phases of the untraced steps are the source. Their wait
-        is the host's; if the device computes meanwhile, less of it is lost, as the trace shows.
+        A profiler slows the loader, so the phases of untraced steps are the source, if there are any; with a device the
+        smaller of both counts, because it may compute meanwhile.
         """
         traced = InputWait(self.time("dataloader"), self.share("dataloader"))
         means = None if self.phases_alone else self.phases
@@ -247,9 +237,8 @@ class Facts(Recorded):
     def hidden(self, host_ns: float, counted_ns: float = 0.0) -> float:
         """Upper bound of what a host with this much less work saves beyond the waits that count as a loss (ns).
 
-        While a device works through its queue, the host's time costs nothing; a host that is done earlier gets ahead,
-        and hides waits with other causes. That saves no more than the host's own saving, nor than the time in which no
-        kernel computes.
+        A host that is done earlier gets ahead and hides other waits, by no more than its own saving and the time in
+        which no kernel computes.
         """
         return max(0.0, min(host_ns, self.step_ns - self.time("kernel")) - counted_ns)
 
@@ -263,8 +252,7 @@ class Facts(Recorded):
         return f"{ratio_text(self.part_of_step(ns))} of {self.of} ({time_text(ns)})"
 
     def by_recording(self, part: str) -> list[Row]:
-        """Mean time of an activity in the steps of each recording, the largest first; for phases, on each rank that
-        measured it."""
+        """Mean time of an activity in the steps of each recording, the largest first; for phases, on each rank."""
         if self.phases_alone is not None:
             return [
                 self._row(rank, of["steps"], part, ns, of["mean_ns"])
@@ -291,8 +279,7 @@ class Facts(Recorded):
         }
 
     def on_ranks(self, part: str, above: float) -> tuple[str, tuple[int, ...]]:
-        """For phases: describes a part's time on each rank if there are several, and returns the ranks on which its
-        share is above this, the worst first. Nothing for events."""
+        """For phases: a part's time on each rank in words, and the ranks with a share above this, the worst first."""
         if self.phases_alone is None:
             return "", ()
         rows = self.by_recording(part)
@@ -319,8 +306,7 @@ class Facts(Recorded):
 
     @cached_property
     def utilization(self) -> float | None:
-        """GPU utilisation over the steps; None without a device or steps, because outside of steps the device waits for
-        nobody."""
+        """GPU utilisation over the steps; None without a device or steps."""
         return self.times.overall_use()[0] if self.has_steps else None
 
     def idle_ns(self, *causes: str | None) -> dict[str, int]:

@@ -162,13 +162,8 @@ def _filler(row: Row, is_call: bool, events: list[Row], *, is_first_use: bool) -
 
 
 def _first_uses(scope: Scope, slow: Mapping[int, tuple[Gap, Row]]) -> set[int]:
-    """Finds events that took long only once: a call that allocates or loads and does so in no other step; the first
-    launch of a kernel, or the first call of a name, that takes far longer than the others.
-
-    Args:
-        scope: the tables.
-        slow: gaps with long fillers, and the fillers, by the number of the gap.
-    """
+    """Finds events that took long only once: a call that allocates or loads in no other step; the first launch of a
+    kernel, or call of a name, that takes far longer than the others."""
     if not slow:
         return set()
     fillers = ", ".join(

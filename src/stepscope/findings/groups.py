@@ -107,14 +107,7 @@ def summed(groups: Iterable[Group]) -> int:
 
 
 def reproduce(steps: int, counted: str, groups: Iterable[Group], what: str = "sum(dur_ns)") -> str:
-    """SQL that sums over the work of groups, per step.
-
-    Args:
-        steps: the number of steps behind the groups.
-        counted: SQL condition on the events of these steps.
-        groups: the work.
-        what: the summed expression.
-    """
+    """SQL that sums an expression over the work of groups, per step; `counted` selects the steps."""
     # Work of one name may have several kinds: a collective's copy kernel, for example.
     keys = sorted({(group.kind, group.name, group.operator or "", group.direction or "") for group in groups})
     listed = ", ".join(f"({', '.join(map(sql_literal, key))})" for key in keys)
@@ -134,8 +127,6 @@ def by_kernel(
     """Evidence: the groups by kernel and operator, per step, the longest first.
 
     Args:
-        steps: the number of steps behind the groups.
-        groups: work.
         lost: the lost time of a group (ns): summed as `lost_ns`, and the order of rows.
         more: further columns: functions of a group; the first group's value is shown.
     """

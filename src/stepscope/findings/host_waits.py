@@ -100,13 +100,7 @@ def waiting_parts(waits: Waits) -> Array:
 
 
 def sort_waits(scope: Scope, times: Times, all_waits: dict[str, int]) -> HostWaits:
-    """Sorts the waits of a recording: each gap has exactly one sort.
-
-    Args:
-        scope: the tables.
-        times: has the gaps of each recording.
-        every: time of all waits in a mean step (ns), by what the host did.
-    """
+    """Sorts the waits of a recording; `all_waits` is the time of all in a mean step (ns), by what the host did."""
     long_gaps = [gap for broken in times.broken for gap in _long(broken, marked=times.marked)]
     steps = times.idle_over
     if not all_waits or not long_gaps:

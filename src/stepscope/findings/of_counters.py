@@ -36,14 +36,9 @@ def of_counters(
     """Yields a finding if measured kernels lose more than a share of the step.
 
     Args:
-        facts: the recording; nothing is found if it has too little device work.
         lost: the largest share of a kernel's time that its counters, by kind, show as lost; None for none.
-        share: the threshold for the lost time of all.
         title: the title, with `{}` for that time.
-        metric: the name of that time.
-        advice: what to do.
         shows: kinds of counters that are evidence, NULL if a kernel lacks one.
-        confidence: how sure the cause is.
     """
     if not facts.enough_work:
         return

@@ -25,17 +25,12 @@ def of_kernels(
     lost: tuple[Callable[[Group], float | None], str] | None = None,
     **columns: Callable[[Group], Any],
 ) -> Iterator[Finding]:
-    """Yields a finding if the chosen device work takes more than a share of the step.
+    """Yields a finding if the chosen device work takes more than a share of the step, if it has enough.
 
     Args:
-        facts: the recording; nothing is found if it has too little device work.
-        chosen: whether a group counts.
-        share: the threshold for its time.
         title: the title, with `{}` for the time.
         metric: the name of the time.
         saving: largest share of the time that could be saved.
-        confidence: how sure the cause is.
-        advice: what to do.
         launched_by: the operator whose host time a group's cure saves, too; None for none.
         lost: the time of a group that counts (ns), and the same in SQL over its work; None for all.
         columns: further columns of the evidence.

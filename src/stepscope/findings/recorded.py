@@ -19,14 +19,9 @@ Row = dict[str, Any]
 
 
 class Recorded:
-    """A recording's steps, devices, program and checks.
-
-    Args:
-        scope: the tables, narrowed to what was requested.
-    """
+    """A recording's steps, devices, program and checks."""
 
     def __init__(self, scope: Scope) -> None:
-        """Stores the scope; nothing is read yet."""
         self.scope = scope
 
     @cached_property
@@ -152,8 +147,7 @@ class Recorded:
 
     @cached_property
     def in_pytorch(self) -> bool:
-        """Whether the program is known to use PyTorch: by its recorder, by operators, or by kernels named after its
-        libraries."""
+        """Whether the program uses PyTorch, by its recorder, operators, or kernels named after its libraries."""
         return (
             self.by_torch_profiler
             or self.phases_alone is not None

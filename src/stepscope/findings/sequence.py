@@ -119,13 +119,7 @@ def host_ns(pieces: Iterable[Piece]) -> int:
 
 
 def typical_step(scope: Scope, counted: str, *, marked: bool) -> Sequence | None:
-    """The step of median length, with its work; None if there is none.
-
-    Args:
-        scope: the tables.
-        counted: SQL condition on the steps to choose from.
-        marked: whether steps are marked; the work of the entire recording is taken otherwise.
-    """
+    """The step of median length among `counted` (SQL), with its work; that of the recording if steps are not `marked`."""
     rows = scope.sql(_TYPICAL.replace("{counted}", counted)).to_pylist()
     if not rows:
         return None

@@ -1,11 +1,9 @@
 """Bounds how long ranks wait for each other, and so what a loss on some of them costs the job.
 
-If ranks meet in collectives, a loss on one of them delays the others, and the mean of the losses is no bound: a loader
-that waits on one rank of eight makes all eight wait. But no rank's step can get shorter than by its own loss plus its
-waits for others. So the job saves at most the smallest of these sums over its ranks. For a rule only the mean over the
-ranks is known; the smallest sum is largest if the loss lies on the ranks that wait least, as water fills a vessel from
-its lowest places. Each rank is summed over all its steps, rather than step by step, so it does not matter which steps
-of different ranks belong together, nor how often they meet within one.
+If ranks meet in collectives, a loss on one delays the others, so the mean of the losses is no bound. But no rank's step
+gets shorter by more than its own loss plus its waits for others: the job saves at most the smallest of these sums. Rules
+know only the mean loss; the smallest sum is largest if the loss is on the ranks that wait least. Each rank is summed over
+all its steps, so it does not matter which steps of different ranks belong together.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ DIRECTIONS = ("forward", "backward", "optimizer")
 
 
 def link_backward(host: Host, flow: pa.Table, thread: pa.Table) -> Int32s:
-    """Position of the forward operator of each backward one, -1 for none (int32, by position)."""
+    """Position of the forward operator of each backward one, -1 for none."""
     forward = np.full(len(host), NOWHERE, dtype=np.int32)
     _by_sequence(host, forward)
     if flow.num_rows:

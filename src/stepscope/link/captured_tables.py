@@ -71,8 +71,6 @@ def captured_tables(
 
     Args:
         sources: captures, by their recording.
-        replays: which of them was replayed where.
-        device: the device events.
         modules: the recording's modules; those of other recordings are added.
         texts: the recording's `operator_input`, `kernel_source` and `call_stack`; rows are added.
         first_id: the id of the first captured event.

@@ -118,8 +118,6 @@ def captured_launches(host: Host, windows: Windows, ran: NDArray[np.bool_], put_
     """Positions of the captured launches, in order of capture and time, and their captures.
 
     Args:
-        host: the host events.
-        windows: the captures.
         ran: which positions launched recorded work, and so were not captured.
         put_in: positions in which nodes of graphs were created; those outside all captures form one more.
     """
@@ -158,10 +156,7 @@ def find_captured(
     """The captures of a recording, with what encloses their launches; None if it has none.
 
     Args:
-        host: the host events.
         ran: which positions launched recorded work.
-        placed: module, direction and call stack of each position.
-        tables: the reader's tables of the recording.
         texts: the tables that its numbers refer to.
         put_in: positions in which nodes of graphs were created.
         path: the file that it comes from; None for the recording that is linked.

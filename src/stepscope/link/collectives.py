@@ -30,9 +30,9 @@ from stepscope.formats.tables import READ
 from stepscope.link.columns import assembled, integers, numbers, small_numbers, words
 from stepscope.link.device import COMMUNICATION as COMMUNICATES
 from stepscope.link.device import COMPUTATION, FILL, Device
-from stepscope.link.exposure import exposed
 from stepscope.link.host import COMMUNICATION, Host
-from stepscope.schema.arrays import Int32s
+from stepscope.link.intervals import covered, union
+from stepscope.schema.arrays import Int32s, Int64s
 from stepscope.schema.tables import TABLES
 
 if TYPE_CHECKING:
@@ -52,10 +52,7 @@ def find_collectives(
     """One row for each collective; `id` and `host_id` are ids of events. What only all ranks together show is NULL.
 
     Args:
-        host: the host events.
-        device: the device events.
         launch: position of each device event's launch.
-        tables: the reader's tables of the recording.
         replayed: what captures of graphs show, and for each device event its index there, -1 for none.
     """
     rows = np.flatnonzero(device.kind == COMMUNICATES)
@@ -342,3 +339,33 @@ def _each(values: list[Any], which: NDArray[Any], kind: pa.DataType) -> pa.Array
 
 def _code(operation: str | None) -> int:
     return -1 if operation is None else MEANING.index(operation)
+
+
+def exposed(
+    start: Int64s,
+    end: Int64s,
+    device: NDArray[np.integer],
+    busy_start: Int64s,
+    busy_end: Int64s,
+    busy_device: NDArray[np.integer],
+) -> Int64s:
+    """How long each collective ran while its device computed nothing (ns).
+
+    If several run at once on a device, the time goes to the one that started first, so that the sum over a device's
+    collectives is the time in which any of them ran and nothing computed.
+
+    Args:
+        start, end, device: of the collectives (ns, index).
+        busy_start, busy_end, busy_device: of the kernels and fills that compute.
+    """
+    result = np.zeros(len(start), np.int64)
+    for index in np.unique(device).tolist():
+        rows = np.flatnonzero(device == index)
+        rows = rows[np.argsort(start[rows], kind="stable")]
+        before = np.concatenate([start[rows][:1], np.maximum.accumulate(end[rows])[:-1]])
+        device_start = np.maximum(start[rows], before)
+        device_end = np.maximum(end[rows], device_start)
+        device_rows = busy_device == index
+        hidden = covered(union(busy_start[device_rows], busy_end[device_rows]), device_start, device_end)
+        result[rows] = device_end - device_start - hidden
+    return result

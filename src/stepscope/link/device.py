@@ -1,4 +1,4 @@
-"""The device events of a recording as arrays, in the order of the table."""
+"""The device events of a recording as arrays, in the order of the table, with impossible durations corrected."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stepscope.formats.consecutive import run_starts
 from stepscope.link.columns import codes, numbers, small_numbers, times
 
 NO_WORK, COMPUTATION, COMMUNICATION, COPY, FILL = range(5)
@@ -57,3 +58,48 @@ def read_device(table: pa.Table) -> Device:
         correlation=correlation,
         external_id=external_id,
     )
+
+
+_WITHIN = 3
+_LOOK_AHEAD = 12
+_LONG_NS = 1_000_000_000
+_MAX_SHARE = 0.1
+
+
+def clip_overruns(device: Device) -> NDArray[np.int64]:
+    """Clips impossible durations in place; returns the recorded duration of each clipped row, -1 for all others.
+
+    Some recorders give a few of tens of thousands of rows an end long after later work of the same stream has started
+    and ended (Hyperloom pull request 1116, TraceLens issue 669). Such a row is cut to the start of the next event.
+
+    Work of one stream may overlap for good reasons: programmatic dependent launch, nodes of one graph replay, copies
+    between devices, rows without a known stream. So a row is an overrun only if later events of other launches are
+    entirely within it, three of them, or one if the row is longer than a second; and only if at most one row in ten of
+    the stream is one, because otherwise the stream is not a real one.
+    """
+    raw = np.full(len(device), -1, dtype=np.int64)
+    rows = np.flatnonzero(device.work & (device.stream >= 0) & (device.dur > 0))
+    if len(rows) < 2:
+        return raw
+    rows = rows[np.lexsort((-device.dur[rows], device.start[rows], device.stream[rows], device.device[rows]))]
+    start = device.start[rows]
+    end = start + device.dur[rows]
+    stream = np.cumsum(run_starts(device.stream[rows], device.device[rows])) - 1
+    correlation = device.correlation[rows]
+    within = np.zeros(len(rows), dtype=np.int64)
+    following = np.full(len(rows), -1, dtype=np.int64)
+    for ahead in range(1, min(_LOOK_AHEAD, len(rows) - 1) + 1):
+        later = (stream[ahead:] == stream[:-ahead]) & (start[ahead:] > start[:-ahead])
+        next_start = following[:-ahead]
+        next_start[later & (next_start < 0)] = start[ahead:][later & (next_start < 0)]
+        other = (correlation[ahead:] != correlation[:-ahead]) | (correlation[ahead:] == 0)
+        within[:-ahead] += later & other & (end[ahead:] <= end[:-ahead])
+    long = end - start >= _LONG_NS
+    overrun = (following >= 0) & ((within >= _WITHIN) | (long & (within >= 1)))
+    per_stream = np.bincount(stream)
+    share = np.bincount(stream, weights=overrun) / per_stream
+    overrun &= (share[stream] <= _MAX_SHARE) | long
+    clipped = np.flatnonzero(overrun)
+    raw[rows[clipped]] = device.dur[rows[clipped]]
+    device.dur[rows[clipped]] = following[clipped] - start[clipped]
+    return raw

@@ -54,15 +54,7 @@ def summed_up(
     is_call: NDArray[np.bool_],
     is_range: NDArray[np.bool_],
 ) -> DeviceTime:
-    """Sums durations of device work over host events.
-
-    Args:
-        events: which of them encloses which.
-        origin: the event that launched each piece of work.
-        duration: how long each piece took (ns).
-        is_call: which events are runtime calls.
-        is_range: which are operators and ranges.
-    """
+    """Sums durations of device work (ns) over the host events that enclose its `origin`; calls and ranges are marked."""
 
     def up(at: NDArray[Any], chosen: NDArray[np.bool_]) -> Int32s:
         return climb(at.astype(np.int32), events.parent, lambda _, place: chosen[place])

@@ -44,10 +44,7 @@ class Levels:
 
 
 def union(start: ArrayLike, end: ArrayLike) -> Intervals:
-    """The time covered by at least one interval.
-
-    Args:
-        start, end: the intervals in any order (ns).
+    """The time covered by at least one of the intervals, in any order (ns).
 
     Example:
         >>> union([5, 0, 2], [9, 3, 4])

@@ -114,12 +114,7 @@ def blocks(start: Int64s, end: Int64s, level: int) -> Blocks:
 
 
 def longest_of(length: Int64s, first: NDArray[np.integer]) -> Int64s:
-    """The row of the longest event of each run of rows; the first of several.
-
-    Args:
-        length: of the events (ns).
-        first: the row at which each run starts.
-    """
+    """The row of the longest event of each run of rows, which start at `first`; the first of several."""
     if len(first) == len(length):
         return first.astype(np.int64)
     max_length = np.maximum.reduceat(length, first)

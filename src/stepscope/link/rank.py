@@ -18,13 +18,12 @@ from stepscope.link.captures import Captured, Placed, find_captured
 from stepscope.link.checks import Recording, check_recording
 from stepscope.link.collectives import find_collectives
 from stepscope.link.columns import assembled, codes, from_codes, integers, numbers
-from stepscope.link.device import KINDS, NO_WORK, Device, read_device
+from stepscope.link.device import KINDS, NO_WORK, Device, clip_overruns, read_device
 from stepscope.link.device_time import NOT_MEASURED, sum_device_time
 from stepscope.link.graph_nodes import created_at
 from stepscope.link.host import Host, nest_host
 from stepscope.link.launches import link_launches
 from stepscope.link.modules import Modules, find_modules, spread_modules
-from stepscope.link.overruns import clip_overruns
 from stepscope.link.phases import find_phases
 from stepscope.link.recursion import find_recursion
 from stepscope.link.replays import link_replays

@@ -70,8 +70,6 @@ def link_replays(host: Host, device: Device, launch: Int32s, sources: Sequence[C
     """Finds the capture of every replay.
 
     Args:
-        host: the host events.
-        device: the device events.
         launch: position of each device event's launch.
         sources: captures, by their recording.
         put_in: position in which the node of each device event was created, -1 if not recorded; the first of the

@@ -39,11 +39,6 @@ def find_extent(
     two nodes suffice to know that it leaves a node; to know that it does not, the nodes of all its ranks must be known.
     A match of as many ranks as the job has belongs to a group of them all.
 
-    Args:
-        found: the collectives.
-        matches: which of them are the same.
-        ranks: the recorded ranks.
-        world_size: ranks of the job; None if unknown.
     """
     host_of = {item.rank: item.host for item in ranks if item.host is not None}
     matched_ranks = np.append(matches.ranks, 0)[matches.match]

@@ -131,7 +131,7 @@ def pair(first: Run, other: Run, *, aligned: bool) -> Int64s:
     """For each collective of `one` the index of its partner in `other`, or -1.
 
     Args:
-        one, other: the collectives.
+        first, other: the collectives.
         aligned: whether their times are by clocks that agree.
     """
     if aligned:

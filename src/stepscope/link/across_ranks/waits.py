@@ -33,7 +33,6 @@ def find_waits(
     and if the last two are so close, no rank is the last.
 
     Args:
-        matches: which collectives are the same.
         rank: for each matched collective, the index of its rank.
         start, end: by clocks that agree (ns).
         noise: for each, the error of its rank's clock (ns); NaN if unknown.
