@@ -10,7 +10,7 @@ from stepscope.query.text_grid import Line, shortened, value_text, warning_lines
 
 NAME = Column("name", "text", "name")
 TOTAL = Column("total_ns", "int", "time", "ns")
-HIDDEN = Column("stream", "int", "stream", shown=False)
+HIDDEN = Column("stream", "int", "stream", visible=False)
 QUESTION = Question(name="toy", asks="Which?", answer=lambda scope: None, rests_on=(), columns=(NAME, TOTAL, HIDDEN))
 
 
@@ -129,7 +129,7 @@ def test_a_name_from_a_file_cannot_steer_the_terminal():
 
 
 def test_a_tree_is_indented_by_depth():
-    columns = (Column("path", "text", "path"), Column("depth", "int", "depth", shown=False))
+    columns = (Column("path", "text", "path"), Column("depth", "int", "depth", visible=False))
     tree = replace(QUESTION, columns=columns, drawing="tree")
     text = grid_text(table_of(("a", 0), ("b", 1), question=tree), width=80, most=9)
     assert text.splitlines()[2:4] == ["a", "  b"]
@@ -257,7 +257,7 @@ def test_other_texts_that_differ_in_their_middle_look_different_too():
 
 
 def test_a_column_that_is_shown_where_it_varies():
-    span = Column("span", "int", "which recording", shown="varying")
+    span = Column("span", "int", "which recording", visible="varying")
     question = replace(QUESTION, columns=(span, TOTAL))
     assert grid_text(table_of((0, 5), (0, 6), question=question), width=40, most=9).splitlines()[1] == "total"
     assert grid_text(table_of((0, 5), (1, 6), question=question), width=40, most=9).splitlines()[1] == "span  total"

@@ -87,7 +87,7 @@ class Column:
         meaning: one line for people: what the value is.
         unit: ns, bytes, bytes/s, flop, flop/s, ratio (1 is 100 %), count, or empty; by default the one that its
             name ends in.
-        shown: whether the terminal shows it if no columns were requested; `varying`: only if its values
+        visible: whether the terminal shows it if no columns were requested; `varying`: only if its values
             differ between rows.
         sums: whether it is the total that other columns explain: it is shown first if not all columns fit.
         advises: whether its texts are ours and may contain commands to type next.
@@ -99,7 +99,7 @@ class Column:
     type: Type
     meaning: str
     unit: Unit = None  # type: ignore[assignment]  # that of its name
-    shown: bool | Literal["varying"] = True
+    visible: bool | Literal["varying"] = True
     sums: bool = False
     advises: bool = False
     moment: bool = False
@@ -115,7 +115,7 @@ JOB = Column("job", "text", "job that the row is about: its files' folder or nam
 """The first column of an answer about files of several jobs."""
 
 RANK = Column("rank", "int", "rank of the process")
-SPAN = Column("span", "int", "which of the rank's recordings, from 0", shown="varying")
+SPAN = Column("span", "int", "which of the rank's recordings, from 0", visible="varying")
 DEVICE = Column("device", "int", "index of the device in its process")
 STEP = Column("step", "int", "number of the step, as the program counts")
 

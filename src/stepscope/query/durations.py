@@ -35,8 +35,8 @@ def statistics(what: str, *, detailed: bool = True) -> tuple[Column, ...]:
         Column("total_ns", "int", "summed duration", sums=True),
         Column("share_ratio", "float", f"its part of the summed duration of all {what}"),
         Column("mean_ns", "float", "mean duration"),
-        Column("median_ns", "float", "median duration", shown=detailed),
+        Column("median_ns", "float", "median duration", visible=detailed),
         Column("min_ns", "int", "shortest duration"),
         Column("max_ns", "int", "longest duration"),
-        Column("std_ns", "float", "sample standard deviation of the duration", shown=detailed),
+        Column("std_ns", "float", "sample standard deviation of the duration", visible=detailed),
     )

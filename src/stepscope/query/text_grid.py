@@ -271,9 +271,9 @@ def shown_columns(columns: Sequence[Column], rows: Sequence[Row]) -> list[Column
 
 
 def _is_shown(column: Column, rows: Sequence[Row]) -> bool:
-    if column.shown == "varying":
+    if column.visible == "varying":
         return len({row[column.name] for row in rows}) > 1
-    return column.shown
+    return column.visible
 
 
 def _look_alike(texts: Sequence[str], width: int) -> bool:

@@ -13,7 +13,7 @@ from stepscope.query.scope import Scope
     "How long did each call to the device's runtime and driver take on the host?",
     (
         Column("name", "text", "name of the call"),
-        Column("api", "text", "cuda_runtime, cuda_driver, ..., as Kineto spells it", shown=False),
+        Column("api", "text", "cuda_runtime, cuda_driver, ..., as Kineto spells it", visible=False),
         *statistics("calls"),
     ),
     group="operators and kernels",

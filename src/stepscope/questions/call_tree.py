@@ -58,9 +58,9 @@ _CALL, _HOST, _DEVICE = range(3)
     (
         Column("name", "text", "what is called: an operator, a range, a Python function, a runtime call"),
         Column("kind", "text", "operator, annotation, runtime, python, overhead, other, or thread"),
-        Column("depth", "int", "number of rows above it", shown=False),
-        Column("id", "int", "number of the row", shown=False),
-        Column("parent", "int", "number of the row that it is part of", shown=False),
+        Column("depth", "int", "number of rows above it", visible=False),
+        Column("id", "int", "number of the row", visible=False),
+        Column("parent", "int", "number of the row that it is part of", visible=False),
         Column("calls", "int", "number of calls", "count"),
         Column("host_total_ns", "int", "time on the host, that of all rows below it included", sums=True),
         Column("host_share_ratio", "float", "its part of the time of all threads that are in the rows"),

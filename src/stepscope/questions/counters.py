@@ -39,7 +39,7 @@ _WINDOW = {"metric": "", "step": "step, start_ns, window_ns, ", "time": "start_n
         RANK,
         SPAN,
         Column("name", "text", "kernel that was measured, or track of a sampled counter"),
-        Column("pid", "text", "of a sampled counter: index of its device, or process", shown=False),
+        Column("pid", "text", "of a sampled counter: index of its device, or process", visible=False),
         Column("counter", "text", "name of the counter, as the recorder spells it"),
         Column("device", "text", "index of the device in its process; of a network card name and port"),
         STEP,

@@ -23,7 +23,7 @@ _OF_STEPS = {
     "idle_ns": ("kernel gap", "unexplained"),
 }
 _COLUMNS = (
-    Column("span", "int", "which of the ranks' recordings, from 0", shown="varying"),
+    Column("span", "int", "which of the ranks' recordings, from 0", visible="varying"),
     Column("step", "int", "number of the step, as the program counts; empty between steps"),
     Column("rank", "int", "rank on which the path ran; empty where none is known"),
     Column("start_ns", "int", "start, since the run's start", moment=True),

@@ -24,13 +24,13 @@ _COLUMNS = (
     Column("low_ratio", "float", "lower end of its 95 % interval"),
     Column("high_ratio", "float", "upper end of its 95 % interval"),
     Column("median_ns", "float", "median duration"),
-    Column("p95_ns", "float", "95th percentile of the durations", shown=False),
+    Column("p95_ns", "float", "95th percentile of the durations", visible=False),
     Column("first_ns", "float", "what the median takes in the first fifth of the steps"),
     Column("last_ns", "float", "and in the last fifth"),
     Column("events", "int", "kernels, calls or steps", "count"),
     Column("outliers", "int", "events more than twice as long as the median of those alike", "count"),
-    Column("total_ns", "int", "summed duration", shown=False),
-    Column("steps", "int", "steps that the trend is drawn through", "count", shown=False),
+    Column("total_ns", "int", "summed duration", visible=False),
+    Column("steps", "int", "steps that the trend is drawn through", "count", visible=False),
 )
 _EVENTS = {
     "kernel": f"""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _COLUMNS = (
     RANK,
     SPAN,
-    Column("device", "int", "index of the device in its process", shown="varying"),
+    Column("device", "int", "index of the device in its process", visible="varying"),
     STEP,
     Column("module", "text", "module, with all modules below it"),
     Column("time_ns", "int", "duration of the step; device time of the module"),
@@ -29,11 +29,11 @@ _COLUMNS = (
     Column("coverage_ratio", "float", "FLOP coverage: part of device time counted"),
     Column("finding", "text", "what is wrong with this row, where something is"),
     Column("flops", "float", "operations of all that is counted", "flop"),
-    Column("matrix_flops", "float", "operations of products only", "flop", shown=False),
+    Column("matrix_flops", "float", "operations of products only", "flop", visible=False),
     Column("flop_per_s", "float", "operations a second of time"),
     Column("dtype", "text", "element type of most of the products' operations"),
-    Column("peak_flop_per_s", "float", "the device's peak for that type", shown=False),
-    Column("device_name", "text", "device that it ran on", shown=False),
+    Column("peak_flop_per_s", "float", "the device's peak for that type", visible=False),
+    Column("device_name", "text", "device that it ran on", visible=False),
     Column("uncounted", "text", "what is not counted, with its part of device time"),
 )
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.findings.facts import Facts
 
 _COLUMNS = (
-    Column("id", "text", "rule that found it", shown=False),
+    Column("id", "text", "rule that found it", visible=False),
     Column("severity", "text", "high, medium, low by what ranks lose themselves; or note"),
     Column("title", "text", "what was found"),
     Column("saving_high_ns", "int", "what ranks themselves could save of a step, at most"),
@@ -31,13 +31,13 @@ _COLUMNS = (
         "saving_job_ns",
         "int",
         "what a step of the job could save, at most: with what ranks may wait for each other",
-        shown=False,
+        visible=False,
     ),
     Column(
         "per",
         "text",
         "what savings are per: step, step that is not traced (by the phases of a run beside a trace), or recording where none is marked",
-        shown=False,
+        visible=False,
     ),
     Column("confidence", "text", "how sure the cause is, whatever it costs: high, medium or low"),
     Column("advice", "text", "what to do, in PyTorch's terms", advises=True),
@@ -45,20 +45,23 @@ _COLUMNS = (
         "trade_off",
         "text",
         "what the cure moves elsewhere or asks for in exchange, which no saving counts",
-        shown=False,
+        visible=False,
     ),
-    Column("metric", "text", "what the value is", shown=False),
-    Column("value", "float", "the number that the finding rests on", shown=False),
-    Column("unit", "text", "its unit: ns, ratio, count or bytes", shown=False),
-    Column("rank", "int", "rank it is about; empty for all", shown=False),
-    Column("step", "int", "step it was seen in; empty for all", shown=False),
-    Column("window_start_ns", "int", "start of where it was seen", shown=False),
-    Column("window_end_ns", "int", "end of where it was seen", shown=False),
-    Column("evidence", "text", "rows that show it, as a JSON list of objects", shown=False),
+    Column("metric", "text", "what the value is", visible=False),
+    Column("value", "float", "the number that the finding rests on", visible=False),
+    Column("unit", "text", "its unit: ns, ratio, count or bytes", visible=False),
+    Column("rank", "int", "rank it is about; empty for all", visible=False),
+    Column("step", "int", "step it was seen in; empty for all", visible=False),
+    Column("window_start_ns", "int", "start of where it was seen", visible=False),
+    Column("window_end_ns", "int", "end of where it was seen", visible=False),
+    Column("evidence", "text", "rows that show it, as a JSON list of objects", visible=False),
     Column(
-        "query", "text", "what reproduces the number: a stepscope command, or SQL for `stepscope sql SRC`", shown=False
+        "query",
+        "text",
+        "what reproduces the number: a stepscope command, or SQL for `stepscope sql SRC`",
+        visible=False,
     ),
-    Column("failing_checks", "text", "failing checks that bear on it", shown=False),
+    Column("failing_checks", "text", "failing checks that bear on it", visible=False),
 )
 
 

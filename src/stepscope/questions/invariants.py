@@ -258,7 +258,7 @@ _COLUMNS = (
     Column("severity", "text", "ok, note, warning or error"),
     Column("count", "int", "rows that it found", "count"),
     Column("rank", "int", "rank that was checked; empty for an invariant"),
-    Column("affects", "text", "questions that it makes unreliable; `all` for all", shown=False),
+    Column("affects", "text", "questions that it makes unreliable; `all` for all", visible=False),
     Column("meaning", "text", "what was found, or what must hold"),
 )
 

@@ -19,9 +19,9 @@ FILLS = (
 
 _KERNEL = (
     Column("kernel", "text", "name of the kernel", kernels=True),
-    Column("grid", "text", "blocks of the grid, x,y,z", shown=False),
-    Column("block", "text", "threads of a block, x,y,z", shown=False),
-    Column("operator", "text", "operator of the recording that spends most time in it", shown=False),
+    Column("grid", "text", "blocks of the grid, x,y,z", visible=False),
+    Column("block", "text", "threads of a block, x,y,z", visible=False),
+    Column("operator", "text", "operator of the recording that spends most time in it", visible=False),
     Column("count", "int", "kernels of the recording that it was joined to; empty where that has none", "count"),
     Column("device_ns", "int", "summed duration of these; where there are none, of the measured launches, which ran alone "
         "with the tool's clocks", sums=True),
@@ -38,27 +38,27 @@ _SOL = (
     ),
     Column("compute_ratio", "float", "speed of light of compute: of the peak of the busiest pipe"),
     Column("memory_ratio", "float", "speed of light of memory: of the peak of the busiest level"),
-    Column("l1_ratio", "float", "of the peak of the L1 and texture cache", shown=False),
-    Column("l2_ratio", "float", "of the peak of the L2 cache", shown=False),
-    Column("dram_ratio", "float", "of the peak of device memory", shown=False),
+    Column("l1_ratio", "float", "of the peak of the L1 and texture cache", visible=False),
+    Column("l2_ratio", "float", "of the peak of the L2 cache", visible=False),
+    Column("dram_ratio", "float", "of the peak of device memory", visible=False),
     Column("occupancy_ratio", "float", "achieved occupancy"),
-    Column("theoretical_ratio", "float", "occupancy that the launch allows", shown=False),
-    Column("occupancy_limit", "text", "what limits that", shown=False),
+    Column("theoretical_ratio", "float", "occupancy that the launch allows", visible=False),
+    Column("occupancy_limit", "text", "what limits that", visible=False),
     Column("ipc", "float", "instructions a cycle of an active multiprocessor"),
     Column("tensor_ratio", "float", "cycles in which the tensor pipe was busy"),
-    Column("load_ratio", "float", "bytes that global loads asked for, of those moved", shown=False),
-    Column("store_ratio", "float", "bytes that global stores wrote, of those moved", shown=False),
-    Column("stall", "text", "what its warps wait for longest, of the stalls that were measured", shown=False),
-    Column("joined_by", "text", "how its launches were told among the recording's: order, place in the step, or name and shape", shown=False),
+    Column("load_ratio", "float", "bytes that global loads asked for, of those moved", visible=False),
+    Column("store_ratio", "float", "bytes that global stores wrote, of those moved", visible=False),
+    Column("stall", "text", "what its warps wait for longest, of the stalls that were measured", visible=False),
+    Column("joined_by", "text", "how its launches were told among the recording's: order, place in the step, or name and shape", visible=False),
 )  # fmt: skip
 _KINDS = (
     Column("metric", "text", "what was measured, under one name for all tools"),
     Column("value", "float", "mean over the kernels of the recording, or over the measured launches"),
     Column("unit", "text", "unit of the value"),
-    Column("meaning", "text", "what it means", shown=False),
+    Column("meaning", "text", "what it means", visible=False),
     Column("measured_as", "text", "name of the metric in the tool that measured it; what follows from others has none"),
-    Column("ncu", "text", "Nsight Compute's names for it", shown=False),
-    Column("nvprof", "text", "nvprof's names for it", shown=False),
+    Column("ncu", "text", "Nsight Compute's names for it", visible=False),
+    Column("nvprof", "text", "nvprof's names for it", visible=False),
 )  # fmt: skip
 
 

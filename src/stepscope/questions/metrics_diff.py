@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("kernel", "text", "name of the kernel, as the first recording that has it spells it", kernels=True),
-    Column("grid", "text", "blocks of the grid, x,y,z; NULL where the two differ", shown="varying"),
-    Column("block", "text", "threads of a block, x,y,z; NULL where the two differ", shown="varying"),
-    Column("device_before_ns", "int", "summed duration before; NULL for a kernel that was not measured there", shown=False),
-    Column("device_after_ns", "int", "summed duration after, likewise", shown=False),
+    Column("grid", "text", "blocks of the grid, x,y,z; NULL where the two differ", visible="varying"),
+    Column("block", "text", "threads of a block, x,y,z; NULL where the two differ", visible="varying"),
+    Column("device_before_ns", "int", "summed duration before; NULL for a kernel that was not measured there", visible=False),
+    Column("device_after_ns", "int", "summed duration after, likewise", visible=False),
     Column("metric", "text", "what was measured, under one name for all tools"),
     Column("before", "float", "mean value before"),
     Column("after", "float", "mean value after"),

@@ -89,11 +89,11 @@ _FORMS = {
     (
         Column("name", "text", "name of the operator"),
         Column("input_dims", "text", "shapes of its inputs, as a JSON list"),
-        Column("input_types", "text", "types of its inputs, as a JSON list", shown=False),
+        Column("input_types", "text", "types of its inputs, as a JSON list", visible=False),
         Column("input_strides", "text", "strides of its inputs in memory, as a JSON list"),
         Column("input_values", "text", "values of its inputs that are numbers, as a JSON list"),
         Column("frame", "text", "innermost frame of its Python call stack"),
-        Column("call_stack", "text", "Python call stack, innermost frame first", shown=False),
+        Column("call_stack", "text", "Python call stack, innermost frame first", visible=False),
         Column(
             "calls",
             "int",

@@ -21,9 +21,9 @@ _OF_TIME = (
 _OF_KERNELS = (
     Column("name", "text", "name of the kernel", kernels=True),
     Column("operator", "text", "innermost operator that launched it"),
-    Column("grid", "text", "blocks of the grid: x,y,z", shown=False),
-    Column("block", "text", "threads of a block: x,y,z", shown=False),
-    Column("input_dims", "text", "shapes of the operator's inputs, as a JSON list", shown=False),
+    Column("grid", "text", "blocks of the grid: x,y,z", visible=False),
+    Column("block", "text", "threads of a block: x,y,z", visible=False),
+    Column("input_dims", "text", "shapes of the operator's inputs, as a JSON list", visible=False),
     Column("overlapped", "int", "runs while communication ran", "count"),
     Column("alone", "int", "runs without communication", "count"),
     Column("alone_mean_ns", "float", "mean duration without"),

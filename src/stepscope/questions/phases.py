@@ -26,8 +26,8 @@ _COLUMNS = (
     Column("share_ratio", "float", "its part of the mean step"),
     Column("median_ns", "float", "median over the kept steps"),
     Column("p95_ns", "float", "95th percentile over the kept steps"),
-    Column("max_ns", "int", "longest of any step", shown=False),
-    Column("device_mean_ns", "float", "mean time on the device per step", shown=False),
+    Column("max_ns", "int", "longest of any step", visible=False),
+    Column("device_mean_ns", "float", "mean time on the device per step", visible=False),
     Column("over_fastest_ratio", "float", "its mean over that of the rank with the least", ""),
     Column("total_ns", "int", "the complete step"),
     Column("over_median_ratio", "float", "the same over the rank's median of kept steps"),
@@ -40,12 +40,12 @@ _COLUMNS = (
     Column("optimizer_ns", "int", "optimizer"),
     Column("residual_ns", "int", "none of the phases"),
     Column("host_to_device_ns", "int", "copying the batch to the device"),
-    Column("peak_of", "text", "whose memory that is", shown=False),
-    Column("first_batch_ns", "float", "mean wait for an epoch's first batch, which is in no step", shown=False),
+    Column("peak_of", "text", "whose memory that is", visible=False),
+    Column("first_batch_ns", "float", "mean wait for an epoch's first batch, which is in no step", visible=False),
     # The answer's note contains it, too.
-    Column("verdict", "text", "what holds the run back, with its evidence", shown=False),
+    Column("verdict", "text", "what holds the run back, with its evidence", visible=False),
     Column("evidence", "text", "what was measured"),
-    Column("next_step", "text", "what to try next", shown=False, advises=True),
+    Column("next_step", "text", "what to try next", visible=False, advises=True),
     SPAN,
 )
 _WINDOWS = {"step": EACH_STEP, "window": IN_WINDOWS}

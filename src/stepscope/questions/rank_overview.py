@@ -22,39 +22,39 @@ _OF_STEPS = (
     Column("value_ns", "int", "the measure, summed over the rank's devices"),
     Column("share_ratio", "float", "fraction of the step; of several devices, of theirs"),
     Column(
-        "counted", "bool", "whether the step counts in means; false for all steps of a damaged rank", shown="varying"
+        "counted", "bool", "whether the step counts in means; false for all steps of a damaged rank", visible="varying"
     ),
 )
 _OF_RANKS = (
     RANK,
-    Column("steps", "int", "steps that count", "count", shown="varying"),
+    Column("steps", "int", "steps that count", "count", visible="varying"),
     Column("step_ns", "float", "mean length of a step"),
-    Column("span_ns", "int", "these steps together, once for each device of the rank", shown=False),
-    Column("computation_ns", "int", "kernels that compute, and fills, ran", shown=False),
+    Column("span_ns", "int", "these steps together, once for each device of the rank", visible=False),
+    Column("computation_ns", "int", "kernels that compute, and fills, ran", visible=False),
     Column("computation_ratio", "float", "the part of the span that this is"),
-    Column("exposed_communication_ns", "int", "communication kernels ran and no computation did", shown=False),
+    Column("exposed_communication_ns", "int", "communication kernels ran and no computation did", visible=False),
     Column("exposed_communication_ratio", "float", "the part of the span that this is"),
-    Column("exposed_copy_ns", "int", "copies ran and nothing else did", shown=False),
+    Column("exposed_copy_ns", "int", "copies ran and nothing else did", visible=False),
     Column("exposed_copy_ratio", "float", "the part of the span that this is"),
-    Column("idle_ns", "int", "nothing ran", shown=False),
+    Column("idle_ns", "int", "nothing ran", visible=False),
     Column("idle_ratio", "float", "the part of the span that this is"),
     Column("utilization_ratio", "float", "the part of the span in which a kernel ran, communication among them"),
-    Column("waiting_ns", "int", "waited for other ranks in collectives, beside computation or not", shown=False),
+    Column("waiting_ns", "int", "waited for other ranks in collectives, beside computation or not", visible=False),
     Column("waiting_ratio", "float", "the part of its steps that this is"),
-    Column("stage", "int", "which stage of a pipeline it is, from 0", shown="varying"),
+    Column("stage", "int", "which stage of a pipeline it is, from 0", visible="varying"),
     Column(
         "bubble_ns",
         "int",
         "waited for other stages of its pipeline while its devices computed and copied nothing",
-        shown=False,
+        visible=False,
     ),
-    Column("bubble_ratio", "float", "the part of its steps that this is", shown="varying"),
+    Column("bubble_ratio", "float", "the part of its steps that this is", visible="varying"),
     Column(
         "differs",
         "text",
         "measures in which the rank differs from the others, and how far; of a damaged rank, that it is",
     ),
-    Column("host", "text", "name of the node, where the recording says so", shown="varying"),
+    Column("host", "text", "name of the node, where the recording says so", visible="varying"),
 )
 _WORDS = {
     "step": "step",

@@ -35,21 +35,21 @@ _COLUMNS = (
     SPAN,
     STEP,
     Column("steps", "int", "steps that the mean is of", "count"),
-    Column("start_ns", "int", "start, since the run's start", shown=False, moment=True),
+    Column("start_ns", "int", "start, since the run's start", visible=False, moment=True),
     *_PARTS,
     Column(
         "complete",
         "bool",
         "false for a step that was recorded in part: a last one cut off at the end, say",
-        shown=False,
+        visible=False,
     ),
     Column(
         "counted",
         "bool",
         "false for a step that means leave out: cut off, slow because it was the first, or of a damaged rank",
-        shown=False,
+        visible=False,
     ),
-    Column("left_out", "text", "why means leave it out", shown=False),
+    Column("left_out", "text", "why means leave it out", visible=False),
 )
 
 

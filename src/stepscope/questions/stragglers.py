@@ -51,7 +51,7 @@ _COLUMNS = (
     Column("max_rank", "int", "which rank that was"),
     Column("waited_ns", "int", "what it waited itself, for all others"),
     Column("why", "text", "what it did longer than those that waited for it", sums=True),
-    *(Column(name, "int", f"of what is charged: {what}", "ns", shown=False) for name, what in _OF_CAUSES),
+    *(Column(name, "int", f"of what is charged: {what}", "ns", visible=False) for name, what in _OF_CAUSES),
 )
 _CAUSES = tuple(name for name, _ in _OF_CAUSES)
 _FORMS = {

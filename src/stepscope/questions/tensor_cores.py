@@ -36,9 +36,9 @@ _COLUMNS = (
     Column("eligible_ratio", "float", "their part of kernel time"),
     Column("used_ns", "int", "time of kernels that do use them", sums=True),
     Column("used_ratio", "float", "their part of kernel time", sums=True),
-    Column("unknown_ns", "int", "eligible time whose kernels' names do not tell", shown=False),
+    Column("unknown_ns", "int", "eligible time whose kernels' names do not tell", visible=False),
     Column("generation", "text", "whose instructions the kernel uses"),
-    Column("dtype", "text", "element type of the operator's inputs", shown=False),
+    Column("dtype", "text", "element type of the operator's inputs", visible=False),
     Column("why_not", "text", "why eligible time is not on tensor cores, the longest first"),
     Column("slowed_by", "text", "what keeps used tensor cores from their speed"),
 )

@@ -24,7 +24,7 @@ _COLUMNS = (
         "described_ratio",
         "float",
         "the part of the kernels' summed duration whose blocks per multiprocessor were recorded",
-        shown=False,
+        visible=False,
     ),
 )
 

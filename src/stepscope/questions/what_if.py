@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.dependencies.change import Change, WhatIf
 
 _COLUMNS = (
-    Column("span", "int", "which of the ranks' recordings, from 0", shown="varying"),
+    Column("span", "int", "which of the ranks' recordings, from 0", visible="varying"),
     Column("change", "text", "what would be otherwise"),
     Column("step_ns", "float", "mean time of a rank's step that would follow", sums=True),
     Column("saved_ns", "float", "how much less that is than recorded; empty where only bounds are known"),

@@ -43,7 +43,7 @@ def page_declaration(question: Question) -> dict[str, Any]:
     """A question's declaration with everything that a page needs to draw an answer unknown to it."""
     declared = declaration(question)
     for column, data in zip(question.columns, declared["columns"], strict=True):
-        data |= _as_data(column, "shown", "sums", "advises", "moment", "kernels")
+        data |= _as_data(column, "visible", "sums", "advises", "moment", "kernels")
     for parameter, taken in zip(question.parameters, declared["parameters"], strict=True):
         taken |= _as_data(parameter, "form", "picks")
     filters = filters_of(question)

@@ -49,7 +49,7 @@ export interface Reply<R extends Row = Row> {
 }
 
 export interface DeclaredColumn extends AnswerColumn {
-  readonly shown: boolean | "varying";
+  readonly visible: boolean | "varying";
   readonly sums: boolean;
   readonly advises: boolean;
   readonly moment: boolean;

@@ -7,7 +7,7 @@ const column = (name: string, more: Partial<Column> = {}): Column => ({
   type: "int",
   unit: name.endsWith("_ns") ? "ns" : name.endsWith("_ratio") ? "ratio" : "",
   meaning: "",
-  shown: true,
+  visible: true,
   ...more,
 });
 const NAME = column("name", { type: "text" });
@@ -76,8 +76,8 @@ describe("columns", () => {
     const columns = [
       NAME,
       column("empty_ns"),
-      column("path", { shown: false }),
-      column("rank", { shown: "varying" }),
+      column("path", { visible: false }),
+      column("rank", { visible: "varying" }),
     ];
     const rows = [{ name: null, empty_ns: null, path: "x", rank: 0 }];
     expect([...shownAtFirst(columns, rows)]).toEqual(["name"]);

@@ -39,7 +39,7 @@ export function chartOf(columns: readonly Column[], rows: readonly Row[], declar
   if (name === undefined || value === undefined || rows.length < 2) return { kind: "none" };
   const different = new Set(rows.map((row) => row[name.name]));
   if (different.size < rows.length / 2) return { kind: "none" };
-  const [text] = columns.filter((one) => one.type === "text" && one !== name && one.shown !== false);
+  const [text] = columns.filter((one) => one.type === "text" && one !== name && one.visible !== false);
   const others = columns.filter(
     (one) => (TOLD_APART.has(one.name) || one.name === "span") && one.type === "int",
   );
@@ -58,7 +58,7 @@ export function chartOf(columns: readonly Column[], rows: readonly Row[], declar
 function overTime(columns: readonly Column[], rows: readonly Row[]): Chart | null {
   const time = columns.find((one) => one.moment);
   if (time === undefined || rows.length < FEWEST_POINTS) return null;
-  const named = columns.some((one) => one.type === "text" && one.shown !== false);
+  const named = columns.some((one) => one.type === "text" && one.visible !== false);
   if (named) return null; // rows are named events, which a line should not connect
   const measured = columns.filter(
     (one) => isNumeric(one) && !one.moment && rows.some((row) => isMeasured(row[one.name])),

@@ -45,9 +45,9 @@ export function heads(columns: readonly Column[]): string[] {
 /** Columns shown by default: those declared so that have a value. */
 export function shownAtFirst(columns: readonly Column[], rows: readonly Row[]): Set<string> {
   const shown = columns.filter((one, index) => {
-    if (one.shown === false) return false;
+    if (one.visible === false) return false;
     const values = rows.map((row) => row[one.name]);
-    if (one.shown === "varying") return new Set(values).size > 1;
+    if (one.visible === "varying") return new Set(values).size > 1;
     return index === 0 || values.some(isMeasured);
   });
   return new Set(shown.map((one) => one.name));

@@ -8,9 +8,9 @@ CURVE_PARTS = ("parameters", "gradients", "optimizer_state", "activations", "tem
 """The categories with a column in the curve of memory over time."""
 
 PLACE = (
-    Column("rank", "int", "rank of the process", shown="varying"),
+    Column("rank", "int", "rank of the process", visible="varying"),
     SPAN,
-    Column("kind", "text", "cuda, rocm, ...; cpu for memory of the host", shown="varying"),
-    Column("device", "int", "index of the device in its process; empty for the host", shown="varying"),
+    Column("kind", "text", "cuda, rocm, ...; cpu for memory of the host", visible="varying"),
+    Column("device", "int", "index of the device in its process; empty for the host", visible="varying"),
 )
 """The columns that identify the memory (`replay.Memory.place`)."""
