@@ -65,18 +65,18 @@ def test_each_form_has_its_events_and_no_others(diff: Any, by: str, expected: st
 
 def test_one_name_is_asked_for_as_it_is_spelled(diff: Any) -> None:
     rows = {"host_event": [{"id": n, "name": name, "dur_ns": 5} for n, name in enumerate(("aten::*", "aten::mm"))]}
-    diff("durations", rows, "name,count\naten::*,1", called="aten::*")
-    diff("durations", rows, "name,count", called="mm")
+    diff("durations", rows, "name,count\naten::*,1", event="aten::*")
+    diff("durations", rows, "name,count", event="mm")
 
 
 def test_a_report_may_pick_the_rows_of_a_name(answer: Any) -> None:
-    (called,) = (one for one in find("durations").parameters if one.picks is not None)
-    (column,) = called.picks
+    (event,) = (one for one in find("durations").parameters if one.picks is not None)
+    (column,) = event.picks
     for by in ("operator", "device"):
         rows = answer("durations", ROWS, by=by).rows()
         for name in {row["name"] for row in rows}:
             picked = [row for row in rows if row[column] == name]
-            assert answer("durations", ROWS, by=by, **{called.name: name}).rows() == picked
+            assert answer("durations", ROWS, by=by, **{event.name: name}).rows() == picked
 
 
 def test_what_a_window_cuts_is_not_short(diff: Any) -> None:

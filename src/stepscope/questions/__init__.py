@@ -95,7 +95,7 @@ def find(name: str) -> Question:
     if name not in OURS:
         return _added()[check_name(name, names(), "question")]
     module = import_module(f"stepscope.questions.{name.replace('-', '_')}")
-    (question,) = (one for one in vars(module).values() if isinstance(one, Question) and one.name == name)
+    (question,) = (value for value in vars(module).values() if isinstance(value, Question) and value.name == name)
     return question
 
 

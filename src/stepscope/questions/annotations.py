@@ -103,17 +103,17 @@ def named_ranges(scope: Scope, by: str = "name", all: bool = False) -> ArrowTabl
 
     chosen = "kind = 'annotation'" + ("" if all else " AND role IS DISTINCT FROM 'step'")
     rows = scope.sql(_RANGES.format(every=scope.every("host_event"), chosen=chosen))
-    found, first, above = _nested(rows, scope.part.window, by)
+    ranges, first, above = _nested(rows, scope.part.window, by)
     count = len(first)
     columns: dict[str, Any] = {}
     for name in _KEY:
         texts = rows.column(name).take(first).combine_chunks()
-        nothing = pc.and_(pc.equal(texts, ""), name != "name")
-        columns[name] = pc.if_else(nothing, pa.scalar(None, pa.string()), texts)
+        empty = pc.and_(pc.equal(texts, ""), name != "name")
+        columns[name] = pc.if_else(empty, pa.scalar(None, pa.string()), texts)
     if by == "path":
         columns["path"], columns["depth"] = _places(rows.column("name").take(first), above)
-    kept = {name: values[found["kept"]] for name, values in found.items()}
-    columns |= _host_time(kept, count) | _device_time(scope, kept, count)
+    requested = {name: values[ranges["kept"]] for name, values in ranges.items()}
+    columns |= _host_time(requested, count) | _device_time(scope, requested, count)
     answer = pa.table(columns)
     largest = [("device_busy_ns", "descending"), ("host_total_ns", "descending")]
     order = pc.sort_indices(answer, sort_keys=[*largest, *((name, "ascending") for name in _KEY)])
@@ -133,30 +133,30 @@ def _nested(rows: ArrowTable, window: tuple[int, int] | None, by: str) -> tuple[
     from stepscope.analysis.operators.calls import coded, distinct_rows
     from stepscope.formats.nesting import climb, nest
 
-    found = {name: rows.column(name).to_numpy() for name in rows.column_names if name not in _KEY}
-    begin, end = found["first_ns"], found["last_ns"]
+    ranges = {name: rows.column(name).to_numpy() for name in rows.column_names if name not in _KEY}
+    start, end = ranges["first_ns"], ranges["last_ns"]
     if window is not None:
-        begin, end = np.clip(begin, *window), np.clip(end, *window)
-    _, thread = distinct_rows(found["rank"], found["span"], found["thread"])
-    nesting = nest(thread, begin, end - begin, found.pop("depth"))
-    found = {name: values[nesting.row] for name, values in found.items()}
-    found["exclusive_ns"] = nesting.self_ns
+        start, end = np.clip(start, *window), np.clip(end, *window)
+    _, thread = distinct_rows(ranges["rank"], ranges["span"], ranges["thread"])
+    nesting = nest(thread, start, end - start, ranges.pop("depth"))
+    ranges = {name: values[nesting.row] for name, values in ranges.items()}
+    ranges["exclusive_ns"] = nesting.self_ns
     _, key = distinct_rows(*(coded(rows.column(name))[0][nesting.row] for name in _KEY))
     group = key
     if by == "path":
         group = np.zeros(len(key), dtype=np.int64)
-        known = 0
+        count = 0
         for low, high in zip(nesting.level[:-1], nesting.level[1:], strict=True):
             level = nesting.by_depth[low:high]
             distinct, which = distinct_rows(np.append(group, -1)[nesting.parent[level]], key[level])
-            group[level] = known + which
-            known += len(distinct)
-    found["group"] = group
+            group[level] = count + which
+            count += len(distinct)
+    ranges["group"] = group
     _, first = np.unique(group, return_index=True)
     above = np.append(group, -1)[nesting.parent[first]]
-    alike = climb(nesting.parent.copy(), nesting.parent, lambda one, at: group[at] == group[one])
-    found["outermost"] = alike < 0
-    return found, nesting.row[first], above
+    enclosing = climb(nesting.parent.copy(), nesting.parent, lambda row, at: group[at] == group[row])
+    ranges["outermost"] = enclosing < 0
+    return ranges, nesting.row[first], above
 
 
 def _places(names: Any, above: Array) -> tuple[list[str], list[int]]:
@@ -252,8 +252,8 @@ def _work_inside(ranges: Columns, work: Columns) -> tuple[Array, Array]:
             range_rows.append(np.repeat(inside["row"], count))
             position = np.arange(int(count.sum())) - np.repeat(before - low, count)
             work_rows.append(launched["row"][order[position]])
-    nothing = np.zeros(0, dtype=np.int64)
-    return np.concatenate([nothing, *range_rows]), np.concatenate([nothing, *work_rows])
+    empty = np.zeros(0, dtype=np.int64)
+    return np.concatenate([empty, *range_rows]), np.concatenate([empty, *work_rows])
 
 
 def _busy(name_of: Array, place: Array, start: Array, end: Array, names: int) -> Array:

@@ -15,9 +15,9 @@ from stepscope.query.rows import ArrowTable, noted
 from stepscope.query.scope import Scope
 from stepscope.schema.device_work import WORK
 
-_CALLED = "CASE WHEN role = 'step' THEN '(step)' ELSE name END AS called"
+_NAME_OF_CALL = "CASE WHEN role = 'step' THEN '(step)' ELSE name END AS called"
 """Steps have numbered names, and are merged into one node."""
-_NAMES = f"SELECT DISTINCT {_CALLED}, kind FROM host_event ORDER BY ALL"
+_NAMES = f"SELECT DISTINCT {_NAME_OF_CALL}, kind FROM host_event ORDER BY ALL"
 _THREADS = """
     SELECT rank, span, thread,
         concat('rank ', rank, ', thread ', coalesce(tid, thread::VARCHAR), ', ' || thread_name) AS name
@@ -38,7 +38,7 @@ _CALLS = f"""
     )
     SELECT rank, span, thread, id, coalesce(parent_id, -1) AS parent_id, code,
         self_ns, coalesce(charged.device_ns, 0) AS device_ns
-    FROM (SELECT *, {_CALLED} FROM host_event)
+    FROM (SELECT *, {_NAME_OF_CALL} FROM host_event)
     JOIN named USING (called, kind)
     LEFT JOIN charged USING (rank, id)
     WHERE {{ranks}} AND (rank, span, thread) NOT IN (SELECT (rank, span, thread) FROM thread WHERE kind = 'track') {{but}}
@@ -134,29 +134,29 @@ def calls(scope: Scope, by: str = "top-down", max_nodes: int = 1000) -> ArrowTab
         return pa.table({"name": pa.array([], pa.string())})
     total, depth = tree.totals, tree.depth
     sums = total[tree.parent < 0].sum(axis=0)
-    weights = np.maximum(*(total[:, one] / max(int(sums[one]), 1) for one in (_HOST, _DEVICE)))
+    weights = np.maximum(*(total[:, value] / max(int(sums[value]), 1) for value in (_HOST, _DEVICE)))
     if by == "bottom-up":
         # Otherwise the chains above a few functions would leave no room for the others.
         weights /= depth + 1
-    kept = np.flatnonzero(heaviest(weights, depth, max_nodes))
-    rows, above = listed(kept[np.lexsort((kept, -total[kept, _HOST]))], tree.parent)
+    listed_nodes = np.flatnonzero(heaviest(weights, depth, max_nodes))
+    rows, above = listed(listed_nodes[np.lexsort((listed_nodes, -total[listed_nodes, _HOST]))], tree.parent)
     is_thread = tree.code[rows] >= names.num_rows
-    nothing = [None] * len(rows)
+    empty = [None] * len(rows)
     columns: dict[str, Any] = {
         "name": [texts[code] for code in tree.code[rows].tolist()],
         "kind": [kinds[code] for code in tree.code[rows].tolist()],
         "depth": depth[rows],
         "id": np.arange(len(rows)),
-        "parent": pa.array([one if one >= 0 else None for one in above], pa.int64()),
+        "parent": pa.array([value if value >= 0 else None for value in above], pa.int64()),
         "calls": pa.array((total if by == "bottom-up" else tree.self_values)[rows, _CALL], mask=is_thread),
     }
-    for name, one in (("host", _HOST), ("device", _DEVICE)):
-        measured = name == "host" or bool(sums[one])
-        shares = total[rows, one] / sums[one] if sums[one] else None
+    for name, value in (("host", _HOST), ("device", _DEVICE)):
+        measured = name == "host" or bool(sums[value])
+        shares = total[rows, value] / sums[value] if sums[value] else None
         columns |= {
-            f"{name}_total_ns": total[rows, one] if measured else nothing,
-            f"{name}_share_ratio": nothing if shares is None else shares,
-            f"{name}_self_ns": tree.self_values[rows, one] if measured else nothing,
+            f"{name}_total_ns": total[rows, value] if measured else empty,
+            f"{name}_share_ratio": empty if shares is None else shares,
+            f"{name}_self_ns": tree.self_values[rows, value] if measured else empty,
         }
     answer = pa.table(columns)
     notes = [waiting_text(len(waiting))]
@@ -168,7 +168,7 @@ def calls(scope: Scope, by: str = "top-down", max_nodes: int = 1000) -> ArrowTab
 def _tree(scope: Scope, threads: dict[tuple[int, int, int], int], waiting: set[Thread]) -> CallTree:
     """The calls of all requested ranks, from the top, without those of `waiting`; below their threads if some are
     given."""
-    those = ", ".join(str(tuple(one)) for one in sorted(waiting))
+    those = ", ".join(str(tuple(thread)) for thread in sorted(waiting))
     but = f"AND (rank, span, thread) NOT IN ({those})" if waiting else ""
     queries = (_CALLS.format(ranks=ranks, but=but) for ranks in rank_batches(scope))
     return _together([_tree_of(scope.numpy(query), threads) for query in queries])
@@ -180,11 +180,11 @@ def _tree_of(calls: dict[str, Array], threads: dict[tuple[int, int, int], int]) 
     parent = np.full(len(ids), -1, dtype=np.int64)
     starts = np.unique(ranks, return_index=True)[1]
     for first, last in zip(starts, [*starts[1:], len(ranks)], strict=False):
-        own = ids[first:last]
+        self_values = ids[first:last]
         above = calls["parent_id"][first:last]
-        at = np.minimum(np.searchsorted(own, above), len(own) - 1)
-        parent[first:last] = np.where(own[at] == above, first + at, -1)
-    own = np.stack([np.ones_like(ids), calls["self_ns"], calls["device_ns"]], axis=1)
+        at = np.minimum(np.searchsorted(self_values, above), len(self_values) - 1)
+        parent[first:last] = np.where(self_values[at] == above, first + at, -1)
+    self_values = np.stack([np.ones_like(ids), calls["self_ns"], calls["device_ns"]], axis=1)
     code = calls["code"].astype(np.int64)
     if threads:
         named = [calls[name].tolist() for name in ("rank", "span", "thread")]
@@ -193,8 +193,8 @@ def _tree_of(calls: dict[str, Array], threads: dict[tuple[int, int, int], int]) 
         parent[roots] = len(ids) + np.arange(len(roots))
         parent = np.concatenate([parent, np.full(len(roots), -1)])
         code = np.concatenate([code, of_thread])
-        own = np.concatenate([own, np.zeros((len(roots), own.shape[1]), dtype=np.int64)])
-    return call_tree(parent, code, own)
+        self_values = np.concatenate([self_values, np.zeros((len(roots), self_values.shape[1]), dtype=np.int64)])
+    return call_tree(parent, code, self_values)
 
 
 def _together(parts: list[CallTree]) -> CallTree:

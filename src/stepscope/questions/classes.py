@@ -53,8 +53,8 @@ def classes(scope: Scope, by: str = "class") -> ArrowTable:
     from stepscope.analysis.operators.work import classes_of, device_work_of
     from stepscope.costs import CLASSES
 
-    found = device_work_of(scope)
-    rows, place = found.rows, classes_of(found)
+    work = device_work_of(scope)
+    rows, place = work.rows, classes_of(work)
     module = rows["module"] if by == "module" else np.full(len(place), -1, np.int64)
     keys, group = distinct_rows(module, place)
 
@@ -67,16 +67,16 @@ def classes(scope: Scope, by: str = "class") -> ArrowTable:
     times = np.bincount(which, weights=rows["device_ns"], minlength=len(pairs)).tolist()
     longest: dict[int, tuple[float, str]] = {}
     for (key, kernel), time in zip(pairs, times, strict=True):
-        candidate = (time, found.kernels[kernel])
+        candidate = (time, work.kernels[kernel])
         longest[key] = max(longest.get(key, candidate), candidate)
-    whole = found.device_ns
+    total_ns = work.device_ns
     device_ns = summed("device_ns")
     columns = {
-        "module": [found.modules[module] if module >= 0 else NO_MODULE for module, _ in keys],
-        "class": [CLASSES[own] for _, own in keys],
+        "module": [work.modules[module] if module >= 0 else NO_MODULE for module, _ in keys],
+        "class": [CLASSES[class_index] for _, class_index in keys],
         "count": summed("events"),
         "device_ns": device_ns,
-        "share_ratio": [ns / whole if whole else None for ns in device_ns],
+        "share_ratio": [ns / total_ns if total_ns else None for ns in device_ns],
         "forward_ns": summed("device_ns", "forward"),
         "backward_ns": summed("device_ns", "backward"),
         "main_kernel": [longest[key][1] for key in range(len(keys))],

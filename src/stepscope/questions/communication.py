@@ -144,52 +144,57 @@ def communication(scope: Scope, by: str = "operation") -> ArrowTable:
     from stepscope.analysis.ranks.collectives import group_collectives, summed
 
     keys = _FORMS[by]
-    found = group_collectives(scope)
+    collectives = group_collectives(scope)
     rows = []
-    for key, own in grouped(found, lambda one: tuple(_value(one, name) for name in keys)).items():
-        sums = summed(own)
-        figures = {"mean_ns": sums.total_ns / sums.calls, "exposed_ratio": _ratio(sums.exposed_ns, own)}
+    for key, members in grouped(collectives, lambda member: tuple(_value(member, name) for name in keys)).items():
+        sums = summed(members)
+        figures = {"mean_ns": sums.total_ns / sums.calls, "exposed_ratio": _ratio(sums.exposed_ns, members)}
         rows.append(dict(zip(keys, key, strict=True)) | sums._asdict() | figures)
     rows.sort(key=lambda row: (-row["total_ns"], *(str(row[name]) for name in keys)))
     if by == "step":
         rows.sort(key=lambda row: (row["rank"], row["step"] is None, row["step"] or 0))
     names = [*keys, *(column.name for column in _SUMS)]
-    return noted(answer_dicts(_COLUMNS, rows, names), _note(scope, found))
+    return noted(answer_dicts(_COLUMNS, rows, names), _note(scope, collectives))
 
 
-_SAID = {"group": "group_name", "description": "group_description", "ranks": "group_ranks", "message_bytes": "bytes"}
+_COLUMN_OF = {
+    "group": "group_name",
+    "description": "group_description",
+    "ranks": "group_ranks",
+    "message_bytes": "bytes",
+}
 
 
-def _value(one: CollectiveGroup, name: str) -> Any:
+def _value(member: CollectiveGroup, name: str) -> Any:
     if name == "parallelism":
-        return one.serves.kind
-    return one.serves.rule if name == "source" else one.row[_SAID.get(name, name)]
+        return member.serves.kind
+    return member.serves.rule if name == "source" else member.row[_COLUMN_OF.get(name, name)]
 
 
-def _ratio(exposed_ns: int | None, own: list[CollectiveGroup]) -> float | None:
+def _ratio(exposed_ns: int | None, members: list[CollectiveGroup]) -> float | None:
     """Exposed time over duration, for those whose exposed time is known."""
-    known = sum(one.row["total_ns"] for one in own if one.row["exposed_ns"] is not None)
-    return exposed_ns / known if exposed_ns is not None and known else None
+    known_ns = sum(member.row["total_ns"] for member in members if member.row["exposed_ns"] is not None)
+    return exposed_ns / known_ns if exposed_ns is not None and known_ns else None
 
 
-def _note(scope: Scope, found: list[CollectiveGroup]) -> str:
+def _note(scope: Scope, collectives: list[CollectiveGroup]) -> str:
     """Says what the recording lacks for a part of the answer, and what is not counted."""
     from stepscope.base.units import time_text
     from stepscope.formats.communication import communicating
 
-    told = []
-    calls = sum(one.row["calls"] for one in found)
-    measured = sum(one.row["calls"] for one in found if one.row["measured"])
+    lines = []
+    calls = sum(member.row["calls"] for member in collectives)
+    measured = sum(member.row["calls"] for member in collectives if member.row["measured"])
     if calls and not measured:
         why = "one rank" if len(scope.ranks) == 1 else "no collective is matched over all ranks of its group"
-        told.append(
+        lines.append(
             f"Wait and transfer are not measured ({why}): durations hold both, and bandwidths over them are lower bounds."
         )
     elif measured < calls:
-        told.append(f"Wait and transfer are measured of {measured} of {calls} calls.")
+        lines.append(f"Wait and transfer are measured of {measured} of {calls} calls.")
     off = scope.value("SELECT max(clock_uncertainty_ns) FROM rank")
     if measured and off:
-        told.append(
+        lines.append(
             f"Clocks are known to {time_text(off)}: arrivals no farther apart count as no wait, and as transfer."
         )
     kernels = scope.sql(
@@ -199,10 +204,10 @@ def _note(scope: Scope, found: list[CollectiveGroup]) -> str:
         row["count"] for row in kernels if (exchange := communicating(row["name"])) is not None and exchange.fused
     )
     if fused:
-        told.append(
+        lines.append(
             f"{fused} kernels multiply and communicate in one; they count as computation (column fused_communication of kernels)."
         )
-    return "\n".join(told)
+    return "\n".join(lines)
 
 
 def _all_to_all(scope: Scope, by: str) -> ArrowTable:

@@ -51,7 +51,7 @@ _FORMS = {
     "step": ("span", "step", "start_ns", *_OF_STEPS, "total_ns"),
     "piece": ("span", "step", "rank", "start_ns", "kind", "class", "name", "operator", "module", "path_ns"),
 }  # fmt: skip
-_NOTHING = {"between operators": "(nothing recorded)", "unexplained": "(nothing recorded)"}
+_UNRECORDED = {"between operators": "(nothing recorded)", "unexplained": "(nothing recorded)"}
 
 
 @question(
@@ -136,16 +136,16 @@ def _rows(pieces: ArrowTable, by: str, steps: int) -> list[Row]:
         [("dur_ns", "sum"), ("dur_ns", "count")]
     )
     total = sum(by_name.column("dur_ns_sum").to_pylist())
-    found: dict[tuple[Any, ...], list[Any]] = {}
+    entries: dict[tuple[Any, ...], list[Any]] = {}
     for row in by_name.to_pylist():
-        label = row["name"] or _NOTHING.get(row["kind"], row["kind"])
+        label = row["name"] or _UNRECORDED.get(row["kind"], row["kind"])
         key = tuple(label if name == "name" else row[name] for name in keys)
-        entry = found.setdefault(key, [0, 0, ("", 0)])
+        entry = entries.setdefault(key, [0, 0, ("", 0)])
         entry[0] += row["dur_ns_count"]
         entry[1] += row["dur_ns_sum"]
-        entry[2] = max(entry[2], (label, row["dur_ns_sum"]), key=lambda one: one[1])
+        entry[2] = max(entry[2], (label, row["dur_ns_sum"]), key=lambda item: item[1])
     rows = []
-    for key, (count, ns, (largest, max_ns)) in found.items():
+    for key, (count, ns, (largest, max_ns)) in entries.items():
         figures = {
             "pieces": count,
             "path_ns": ns,
@@ -161,9 +161,9 @@ def _rows(pieces: ArrowTable, by: str, steps: int) -> list[Row]:
 def _step_rows(pieces: ArrowTable) -> list[Row]:
     column_of = {kind: name for name, kinds in _OF_STEPS.items() for kind in kinds}
     by_kind = pieces.group_by(["span", "step", "kind"]).aggregate([("start_ns", "min"), ("dur_ns", "sum")])
-    found: dict[tuple[int, int | None], Row] = {}
+    steps: dict[tuple[int, int | None], Row] = {}
     for row in by_kind.sort_by("start_ns_min").to_pylist():
         place = {"span": row["span"], "step": row["step"], "start_ns": row["start_ns_min"]}
-        step = found.setdefault((row["span"], row["step"]), place | dict.fromkeys(_OF_STEPS, 0))
+        step = steps.setdefault((row["span"], row["step"]), place | dict.fromkeys(_OF_STEPS, 0))
         step[column_of[row["kind"]]] += row["dur_ns_sum"]
-    return [step | {"total_ns": sum(step[name] for name in _OF_STEPS)} for step in found.values()]
+    return [step | {"total_ns": sum(step[name] for name in _OF_STEPS)} for step in steps.values()]

@@ -70,20 +70,20 @@ def device_time(scope: Scope, by: str = "device") -> ArrowTable:
 
     entire = scope.steps is None and scope.part.window is None
 
-    def rows(whole: Scope) -> Iterator[dict[str, Any]]:
-        for one in device_windows(scope, whole, each_step=by == "step"):
-            windows = one.start, one.end
+    def rows(all_steps: Scope) -> Iterator[dict[str, Any]]:
+        for device in device_windows(scope, all_steps, each_step=by == "step"):
+            windows = device.start, device.end
             if by == "device":
-                yield one.place | _figures(device_totals(one.work, None if entire else windows))
+                yield device.place | _figures(device_totals(device.work, None if entire else windows))
                 continue
-            share = share_device(one.work, *windows)
-            for row, step in enumerate(one.numbers):
+            share = share_device(device.work, *windows)
+            for row, step in enumerate(device.numbers):
                 figures = {name: int(getattr(share, name)[row]) for name in share.__slots__}
-                yield one.place | {"step": step} | _figures(figures)
+                yield device.place | {"step": step} | _figures(figures)
 
-    with every_step(scope) as whole:
+    with every_step(scope) as all_steps:
         names = [c.name for c in _COLUMNS if by == "step" or c.name != "step"]
-        return answer_dicts(_COLUMNS, rows(whole), names)
+        return answer_dicts(_COLUMNS, rows(all_steps), names)
 
 
 def _figures(share: dict[str, int]) -> dict[str, Any]:

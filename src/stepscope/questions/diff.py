@@ -82,23 +82,25 @@ def diff(recordings: Sequence[Recording], by: str | None = None) -> ArrowTable:
     [What got slower or faster](../diff.md) has examples, and explains what intervals cover and how a CI job
     fails on a change.
     """
-    with sound_recordings(recordings, alike=True) as (sound, left_out):
-        return _compared(sound, by, left_out)
+    with sound_recordings(recordings, alike=True) as (valid, left_out):
+        return _compared(valid, by, left_out)
 
 
 def _compared(recordings: Sequence[Recording], by: str | None, left_out: str) -> ArrowTable:
     from stepscope.questions import find
 
     chosen = _chosen(recordings, by)
-    before, after = (read_tree(one.scope) if chosen == "tree" else read_side(one.scope, chosen) for one in recordings)
+    before, after = (
+        read_tree(compared.scope) if chosen == "tree" else read_side(compared.scope, chosen) for compared in recordings
+    )
     if chosen not in ("label", "phase"):
-        _require_alike(
+        _require_same(
             recordings,
             [marks_steps(recording.scope) for recording in recordings],
             ("has steps", "has none, so that the complete recording would be one step"),
             "call profiler.step() after each step in both",
         )
-    _require_alike(
+    _require_same(
         recordings,
         [side.of != "host work" for side in (before, after)],
         ("has device work", "has only the host"),
@@ -121,19 +123,19 @@ def _compared(recordings: Sequence[Recording], by: str | None, left_out: str) ->
 
 
 def _chosen(recordings: Sequence[Recording], by: str | None) -> str:
-    there = [offered(recording.scope) for recording in recordings]
+    offers_of_each = [offered(recording.scope) for recording in recordings]
     for name in _BY_DEFAULT if by is None else (by,):
-        if all(name in offers for offers in there):
+        if all(name in offers for offers in offers_of_each):
             profiled = by is None and name == "category"
             return "phase" if profiled and _both_unprofiled(recordings) else name
-    told = [
+    described = [
         f"{recording.role} ({recording.name}) has {', '.join(offers) or 'nothing to compare'}"
-        for recording, offers in zip(recordings, there, strict=True)
+        for recording, offers in zip(recordings, offers_of_each, strict=True)
     ]
-    common = [name for name in there[0] if name in there[1]]
+    common = [name for name in offers_of_each[0] if name in offers_of_each[1]]
     problem = "were not recorded alike" if by is None else f"cannot be compared by {by}"
     raise SourceError(
-        f"the two {problem}: {'; '.join(told)}",
+        f"the two {problem}: {'; '.join(described)}",
         hint=f"compare --by {common[0]}, or record both with what it needs"
         if common
         else "record both in the same way",
@@ -162,19 +164,21 @@ def _both_unprofiled(recordings: Sequence[Recording]) -> bool:
     )
 
 
-def _require_alike(recordings: Sequence[Recording], has: list[bool], words: tuple[str, str], hint: str) -> None:
+def _require_same(recordings: Sequence[Recording], has: list[bool], words: tuple[str, str], hint: str) -> None:
     """Refuses two recordings if one has something that the other lacks."""
     if has[0] == has[1]:
         return
-    told = [
-        f"{recording.role} ({recording.name}) {words[0] if there else words[1]}"
-        for recording, there in zip(recordings, has, strict=True)
+    described = [
+        f"{recording.role} ({recording.name}) {words[0] if present else words[1]}"
+        for recording, present in zip(recordings, has, strict=True)
     ]
-    raise SourceError(f"the two were not recorded alike: {'; '.join(told)}", hint=hint, slug="recorded-differently")
+    raise SourceError(
+        f"the two were not recorded alike: {'; '.join(described)}", hint=hint, slug="recorded-differently"
+    )
 
 
 def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[Recording], by: str) -> str:
-    def told(side: Side | Tree) -> str:
+    def samples_of(side: Side | Tree) -> str:
         ranks = f"{side.ranks} {plural(side.ranks, 'rank')}"
         if side.total is None or not side.total.timing.samples:
             return ranks
@@ -183,7 +187,7 @@ def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[Recordin
         return f"{steps} {plural(steps, step)} of {ranks}"
 
     names = [recording.name for recording in recordings]
-    words = [f"before: {names[0]}, {told(before)}; after: {names[1]}, {told(after)}."]
+    words = [f"before: {names[0]}, {samples_of(before)}; after: {names[1]}, {samples_of(after)}."]
     if by not in ("label", "phase") and not marks_steps(recordings[0].scope):
         words.append("No steps were found: each recording counts as one.")
     if by not in ("label", "phase"):
@@ -235,8 +239,10 @@ def _without_profiler(recordings: Sequence[Recording]) -> str:
     if not _both_unprofiled(recordings):
         return ""
     took = [read_side(recording.scope, "phase").total for recording in recordings]
-    told = " → ".join(time_text(round(own.timing.mean_ns)) for own in took if own is not None)
-    return f"These steps are the profiled ones, which the profiler slows: without it one takes {told} (--by phase)."
+    described = " → ".join(time_text(round(total.timing.mean_ns)) for total in took if total is not None)
+    return (
+        f"These steps are the profiled ones, which the profiler slows: without it one takes {described} (--by phase)."
+    )
 
 
 _ARMED = """
@@ -248,12 +254,12 @@ _ARMED = """
 
 def _measured_in_one(recordings: Sequence[Recording]) -> str:
     """Says if events were measured in the steps of only one of the two, and how much that adds at most; else empty."""
-    told = {one.role: one.scope.sql(_ARMED).to_pylist()[0] for one in recordings}
-    armed = {role: own["most"] for role, own in told.items() if own["measured"]}
+    measured = {recording.role: recording.scope.sql(_ARMED).to_pylist()[0] for recording in recordings}
+    armed = {role: row["most"] for role, row in measured.items() if row["measured"]}
     if len(armed) != 1:
         return ""
-    ((role, most),) = armed.items()
-    added = "" if most is None else f", which adds at most {ratio_text(most)} to one by its own measure"
+    ((role, high),) = armed.items()
+    added = "" if high is None else f", which adds at most {ratio_text(high)} to one by its own measure"
     return f"Events were measured in the steps of {role} alone (--inline){added}: a part of the change may be that."
 
 
@@ -263,8 +269,8 @@ def _settings(recordings: Sequence[Recording]) -> str:
     pairs = differing(before, after)
     if not pairs:
         return "Their settings, as far as recorded, are the same." if before and after else ""
-    told = ", ".join(f"{name} {was} → {now}" for name, was, now in pairs)
-    return f"Recorded with other settings: {told}."
+    described = ", ".join(f"{name} {was} → {now}" for name, was, now in pairs)
+    return f"Recorded with other settings: {described}."
 
 
 _FOUND_BY = """
@@ -278,14 +284,14 @@ def _not_the_same_step(recordings: Sequence[Recording]) -> str:
     guessed = "SELECT EXISTS (SELECT 1 FROM step WHERE starts_with(rule, 'recurring'))"
     if not any(recording.scope.value(guessed) for recording in recordings):
         return ""
-    found = [[row["found"] for row in recording.scope.sql(_FOUND_BY).to_pylist()] for recording in recordings]
-    if found[0] == found[1] and len(found[0]) == 1:
+    rules = [[row["found"] for row in recording.scope.sql(_FOUND_BY).to_pylist()] for recording in recordings]
+    if rules[0] == rules[1] and len(rules[0]) == 1:
         return ""
-    told = "; ".join(
-        f"{recording.role}: {', '.join(names)}" for recording, names in zip(recordings, found, strict=True)
+    described = "; ".join(
+        f"{recording.role}: {', '.join(names)}" for recording, names in zip(recordings, rules, strict=True)
     )
     return (
         "Steps were found by what recurs and start at different operators or ranges "
-        f"({told}), so they are not the same step: means of a step compare, what lies near its edges "
+        f"({described}), so they are not the same step: means of a step compare, what lies near its edges "
         "does not."
     )

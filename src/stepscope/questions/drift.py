@@ -105,11 +105,11 @@ def drift(scope: Scope, of: str = "kernel") -> ArrowTable:
     """
     from stepscope.analysis.counted import COUNTED_STEPS
 
-    asked = {"counted": COUNTED_STEPS, "events": _EVENTS[of]}
-    rows = list(_rows(scope, asked))
+    queries = {"counted": COUNTED_STEPS, "events": _EVENTS[of]}
+    rows = list(_rows(scope, queries))
     rows.sort(key=_importance)
-    told = (row for row in rows if row["trend"] is not None)
-    return noted(answer_dicts(_COLUMNS, told), _note(rows, of))
+    listed = (row for row in rows if row["trend"] is not None)
+    return noted(answer_dicts(_COLUMNS, listed), _note(rows, of))
 
 
 def _importance(row: Row) -> tuple[bool, float, int, str]:
@@ -119,19 +119,21 @@ def _importance(row: Row) -> tuple[bool, float, int, str]:
     return not drifts, -changed, -row["total_ns"], row["name"]
 
 
-def _rows(scope: Scope, asked: Row) -> Iterator[Row]:
-    values = scope.sql(_VALUES.format(**asked)).to_pylist()
+def _rows(scope: Scope, queries: Row) -> Iterator[Row]:
+    values = scope.sql(_VALUES.format(**queries)).to_pylist()
     of_name = grouped(values, itemgetter("rank", "name"))
     together = grouped((value for value in values if value["computes"]), itemgetter("rank"))
-    names = scope.sql(_NAMES.format(**asked)).to_pylist()
+    names = scope.sql(_NAMES.format(**queries)).to_pylist()
     for row in names:
         yield _row(row, of_name.get((row["rank"], row["name"]), []))
     kernels = {(row["rank"], row["name"]): row for row in names}
-    for rank, own in together.items():
-        parts = [kernels[rank, name] for name in {value["name"] for value in own}]
+    for rank, of_rank in together.items():
+        parts = [kernels[rank, name] for name in {value["name"] for value in of_rank}]
         if len(parts) > 1:
-            whole = {name: sum(part[name] for part in parts) for name in ("events", "total_ns")}
-            yield _row({"rank": rank, "name": _ALL, "computes": False, **whole, "median_ns": None, "p95_ns": None}, own)
+            sums = {name: sum(part[name] for part in parts) for name in ("events", "total_ns")}
+            yield _row(
+                {"rank": rank, "name": _ALL, "computes": False, **sums, "median_ns": None, "p95_ns": None}, of_rank
+            )
 
 
 def _row(row: Row, values: list[Row]) -> Row:
@@ -139,8 +141,8 @@ def _row(row: Row, values: list[Row]) -> Row:
 
     at = grouped(values, itemgetter("step"))
     ratios = [
-        sum(value["ratio"] * value["weight"] for value in own) / sum(value["weight"] for value in own)
-        for _, own in sorted(at.items())
+        sum(value["ratio"] * value["weight"] for value in in_step) / sum(value["weight"] for value in in_step)
+        for _, in_step in sorted(at.items())
     ]
     return {
         **row,
@@ -167,13 +169,15 @@ def _in_words(trend: Trend | None, median_ns: float | None) -> Row:
     }
 
 
-def _together(rows: list[Row], every: Row) -> tuple[int, int]:
+def _together(rows: list[Row], all_kernels: Row) -> tuple[int, int]:
     """Time of a rank's kernels that drift as all of them do, and of those with a trend (ns), each
     without the one with the largest change of time."""
-    own = [row for row in rows if row["rank"] == every["rank"] and row["computes"] and row["trend"] is not None]
-    own.sort(key=lambda row: -abs(row["change_ratio"] * row["total_ns"]))
-    alike = (row["total_ns"] for row in own[1:] if row["trend"] == every["trend"])
-    return sum(alike), sum(row["total_ns"] for row in own[1:])
+    kernels = [
+        row for row in rows if row["rank"] == all_kernels["rank"] and row["computes"] and row["trend"] is not None
+    ]
+    kernels.sort(key=lambda row: -abs(row["change_ratio"] * row["total_ns"]))
+    same_trend = (row["total_ns"] for row in kernels[1:] if row["trend"] == all_kernels["trend"])
+    return sum(same_trend), sum(row["total_ns"] for row in kernels[1:])
 
 
 def _note(rows: list[Row], of: str) -> str:
@@ -188,8 +192,8 @@ def _note(rows: list[Row], of: str) -> str:
     for row in rows:
         if row["name"] == _ALL and row["trend"] in ("slower", "faster"):
             low, high = (ratio_text(row[f"{end}_ratio"]) for end in ("low", "high"))
-            alike, whole = _together(rows, row)
-            if not alike or 2 * alike < whole:
+            same_trend_ns, total_ns = _together(rows, row)
+            if not same_trend_ns or 2 * same_trend_ns < total_ns:
                 continue
             lines.append(
                 f"Kernels of rank {row['rank']} that compute become {row['trend']} together, by "

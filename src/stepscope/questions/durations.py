@@ -27,7 +27,7 @@ _HISTOGRAM = f"""
     WITH event AS ({{events}}),
     timed AS (
         SELECT name, dur_ns, count(*) AS alike, min((start_ns, rank)) AS first
-        FROM event WHERE name = $called OR $called IS NULL GROUP BY name, dur_ns
+        FROM event WHERE name = $event OR $event IS NULL GROUP BY name, dur_ns
     ),
     named AS (
         SELECT name, min(dur_ns) AS shortest, max(dur_ns) + 1 AS end_ns, greatest(min(dur_ns), 1) AS unit,
@@ -76,11 +76,11 @@ _HISTOGRAM = f"""
             *_EVENTS,
             "step",
         ),
-        Parameter("called", "text", "only what is called exactly this", picks=("name",)),
+        Parameter("event", "text", "only events of exactly this name", picks=("name",)),
     ),
     fills="Record with torch.profiler.ProfilerActivity.CPU and CUDA (or XPU, ...).",
 )
-def durations(scope: Scope, by: str = "operator", called: str | None = None) -> ArrowTable:
+def durations(scope: Scope, by: str = "operator", event: str | None = None) -> ArrowTable:
     """A histogram for each name, of all requested ranks together, the names with the largest summed duration first.
     `kernels` and `operators` have their means; this shows whether the means stand for a single call, or for two kinds
     of calls and a slow first one.
@@ -97,6 +97,6 @@ def durations(scope: Scope, by: str = "operator", called: str | None = None) -> 
     events = _STEPS
     if by != "step":
         table, kind = _EVENTS[by]
-        kept = table if scope.part.window is None else f"({_CUT.format(every=scope.every(table), table=table)})"
-        events = f"SELECT rank, name, start_ns, dur_ns FROM {kept} WHERE {kind}"
-    return scope.sql(_HISTOGRAM.format(events=events), {"called": called})
+        source = table if scope.part.window is None else f"({_CUT.format(every=scope.every(table), table=table)})"
+        events = f"SELECT rank, name, start_ns, dur_ns FROM {source} WHERE {kind}"
+    return scope.sql(_HISTOGRAM.format(events=events), {"event": event})

@@ -76,31 +76,31 @@ def efficiency(scope: Scope, by: str = "step", limits: str = "datasheet", causal
     from stepscope.analysis.operators.calls import Codes
     from stepscope.analysis.operators.work import device_work_of
 
-    asked = conventions(causal)
-    found = device_work_of(scope, asked)
-    roofs = roofs_of(found.variants, limits, asked)
+    counting = conventions(causal)
+    work = device_work_of(scope, counting)
+    roofs = roofs_of(work.variants, limits, counting)
     codes = Codes()
-    keys = zip(*(found.rows[name].tolist() for name in ("rank", "span", "device", by)), strict=True)
-    parts = found.by_key(codes, codes.all(keys))
+    keys = zip(*(work.rows[name].tolist() for name in ("rank", "span", "device", by)), strict=True)
+    parts = work.by_key(codes, codes.all(keys))
     if by == "step":
-        rows = _of_steps(scope, found, roofs, parts)
+        rows = _of_steps(scope, work, roofs, parts)
     else:
         paths = scope.sql("SELECT DISTINCT path FROM module").column("path").to_pylist()
-        rows = _of_modules(found, roofs, parts, frozenset(paths))
+        rows = _of_modules(work, roofs, parts, frozenset(paths))
     names = [c.name for c in _COLUMNS if c.name != ("module" if by == "step" else "step")]
-    note = " ".join(filter(None, (found.not_recorded, roofs.note, _counted_note(found, roofs))))
+    note = " ".join(filter(None, (work.not_recorded, roofs.note, _counted_note(work, roofs))))
     return noted(answer_dicts(_COLUMNS, rows, names), note)
 
 
-def _counted_note(found: DeviceWork, roofs: Roofs) -> str:
+def _counted_note(work: DeviceWork, roofs: Roofs) -> str:
     import numpy as np
 
-    parts = found.parts(np.zeros(len(found.rows["variant"]), np.int64))
+    parts = work.parts(np.zeros(len(work.rows["variant"]), np.int64))
     ns = sum(part.device_ns for part in parts if _is_counted(part, roofs))
     if not ns:
         return ""
     return (
-        f"Operations of {ratio_text(ns / found.device_ns)} of the device time are those that hardware counters "
+        f"Operations of {ratio_text(ns / work.device_ns)} of the device time are those that hardware counters "
         "counted, where no formula has them."
     )
 
@@ -111,33 +111,33 @@ def _is_counted(part: Part, roofs: Roofs) -> bool:
 
 
 def _of_steps(
-    scope: Scope, found: DeviceWork, roofs: Roofs, parts: dict[tuple[int, int, int, int], list[Part]]
+    scope: Scope, work: DeviceWork, roofs: Roofs, parts: dict[tuple[int, int, int, int], list[Part]]
 ) -> list[Row]:
     steps = scope.sql("SELECT rank, span, step, end_ns - start_ns AS time_ns FROM step")
     listed = zip(*(steps.column(c).to_pylist() for c in steps.column_names), strict=True)
     times = {(rank, span, step): time for rank, span, step, time in listed}
     return [
         {"rank": rank, "span": span, "device": device, "step": step}
-        | _figures(times[rank, span, step], own, found, roofs)
-        for (rank, span, device, step), own in sorted(parts.items())
+        | _figures(times[rank, span, step], of_step, work, roofs)
+        for (rank, span, device, step), of_step in sorted(parts.items())
         if (rank, span, step) in times
     ]
 
 
 def _of_modules(
-    found: DeviceWork, roofs: Roofs, parts: dict[tuple[int, int, int, int], list[Part]], known: frozenset[str]
+    work: DeviceWork, roofs: Roofs, parts: dict[tuple[int, int, int, int], list[Part]], modules: frozenset[str]
 ) -> list[Row]:
-    whole: dict[tuple[int, int, int, str], list[Part]] = {}
-    for (rank, span, device, module), own in sorted(parts.items()):
-        path = found.modules[module] if module >= 0 else NO_MODULE
+    totals_of: dict[tuple[int, int, int, str], list[Part]] = {}
+    for (rank, span, device, module), of_module in sorted(parts.items()):
+        path = work.modules[module] if module >= 0 else NO_MODULE
         words = path.split(".")
-        above = {".".join(words[:depth]) for depth in range(1, len(words))} & known
+        above = {".".join(words[:depth]) for depth in range(1, len(words))} & modules
         for name in (path, *above):
-            whole.setdefault((rank, span, device, name), []).extend(own)
+            totals_of.setdefault((rank, span, device, name), []).extend(of_module)
     rows = [
         dict(zip(("rank", "span", "device", "module"), key, strict=True))
-        | _figures(sum(part.device_ns for part in own), own, found, roofs)
-        for key, own in whole.items()
+        | _figures(sum(part.device_ns for part in of_module), of_module, work, roofs)
+        for key, of_module in totals_of.items()
     ]
 
     def place(row: Row) -> tuple[Any, ...]:
@@ -177,7 +177,7 @@ def utilisation(time_ns: int, parts: list[Part], roofs: Roofs) -> _Utilisation:
     return _Utilisation(ideal / time_ns, None)
 
 
-def _figures(time_ns: int, parts: list[Part], found: DeviceWork, roofs: Roofs) -> Row:
+def _figures(time_ns: int, parts: list[Part], work: DeviceWork, roofs: Roofs) -> Row:
     from stepscope.analysis.operators.totals import totals
 
     device_ns = sum(part.device_ns for part in parts)
@@ -192,7 +192,7 @@ def _figures(time_ns: int, parts: list[Part], found: DeviceWork, roofs: Roofs) -
         if _is_counted(part, roofs):
             continue
         if not roofs.counted[part.variant]:
-            name = found.variants[part.variant].name
+            name = work.variants[part.variant].name
             uncounted[name] = uncounted.get(name, 0) + part.device_ns
         elif roofs.matrix_flops[part.variant] > 0:
             roof = roofs.of[part.variant]
@@ -201,8 +201,8 @@ def _figures(time_ns: int, parts: list[Part], found: DeviceWork, roofs: Roofs) -
             by_type[roof.dtype, roof.peak] = by_type.get((roof.dtype, roof.peak), 0.0) + of_products
     dtype, peak = max(by_type, key=lambda key: by_type[key]) if by_type else (None, None)
     counted = device_ns - sum(uncounted.values())
-    most = sorted(uncounted.items(), key=lambda item: (-item[1], item[0]))[:3]
-    told = ", ".join(f"{name} {ratio_text(ns / device_ns)}" for name, ns in most if device_ns)
+    largest = sorted(uncounted.items(), key=lambda item: (-item[1], item[0]))[:3]
+    listed = ", ".join(f"{name} {ratio_text(ns / device_ns)}" for name, ns in largest if device_ns)
     return {
         "time_ns": time_ns,
         "device_ns": device_ns,
@@ -215,6 +215,6 @@ def _figures(time_ns: int, parts: list[Part], found: DeviceWork, roofs: Roofs) -
         "flop_per_s": None if flops is None or not time_ns else flops / time_ns * 1e9,
         "dtype": dtype,
         "peak_flop_per_s": peak,
-        "device_name": found.variants[parts[0].variant].device.name,
-        "uncounted": told or None,
+        "device_name": work.variants[parts[0].variant].device.name,
+        "uncounted": listed or None,
     }

@@ -126,32 +126,32 @@ def findings(scope: Scope, id: str | None = None) -> ArrowTable:  # noqa: A002  
     from stepscope.findings.rules import all_rules, find, with_quick
 
     facts = scope.cached(Facts, lambda: Facts(scope))
-    found = judge(facts, all_rules() if id is None else with_quick(id))
-    asked = None if id is None else find(id).id
-    rows = [_row(facts, one) for one in found if asked in (None, one.rule.id)]
+    ranked = judge(facts, all_rules() if id is None else with_quick(id))
+    rule_id = None if id is None else find(id).id
+    rows = [_row(facts, finding) for finding in ranked if rule_id in (None, finding.rule.id)]
     return answer_dicts(_COLUMNS, rows)
 
 
-def _row(facts: Facts, found: RankedFinding) -> dict[str, Any]:
-    finding = found.finding
+def _row(facts: Facts, ranked: RankedFinding) -> dict[str, Any]:
+    finding = ranked.finding
     high = finding.saving_ns
     low, shows = finding.min_saving or (0.0, "")
-    evidence = [_shown(row) for row in finding.evidence]
+    evidence = [_evidence_row(row) for row in finding.evidence]
     if shows:
         evidence.append({"saving_low_ns": round(low), "shown_by": shows})
     start, end = finding.window_ns or facts.window_ns or (None, None)
     return {
-        "id": found.rule.id,
-        "severity": found.severity,
+        "id": ranked.rule.id,
+        "severity": ranked.severity,
         "title": finding.title,
         "saving_high_ns": None if high is None else round(high),
         "saving_low_ns": None if high is None else round(low),
-        "saving_share_ratio": found.saving_share,
-        "saving_job_ns": None if found.job_ns is None else round(found.job_ns),
-        "per": found.per,
+        "saving_share_ratio": ranked.saving_share,
+        "saving_job_ns": None if ranked.job_ns is None else round(ranked.job_ns),
+        "per": ranked.per,
         "confidence": finding.confidence,
         "advice": finding.advice,
-        "trade_off": finding.trade_off or found.rule.trade_off or None,
+        "trade_off": finding.trade_off or ranked.rule.trade_off or None,
         "metric": finding.metric,
         "value": float(finding.value),
         "unit": finding.unit,
@@ -161,11 +161,11 @@ def _row(facts: Facts, found: RankedFinding) -> dict[str, Any]:
         "window_end_ns": end,
         "evidence": json.dumps(evidence, ensure_ascii=False),
         "query": finding.query,
-        "failing_checks": ", ".join(found.checks) or None,
+        "failing_checks": ", ".join(ranked.checks) or None,
     }
 
 
-def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+def _evidence_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of evidence; for `data_check`, it names the questions that the check makes unreliable."""
     from stepscope.questions import affected
 

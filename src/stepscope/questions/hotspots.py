@@ -134,8 +134,8 @@ def hotspots(scope: Scope, by: str = "function", min_ratio: float = MIN_RATIO) -
     """
     rows: list[Row] = []
     threads = {
-        (one["rank"], one["span"], one["thread"]): one
-        for one in (scope.sql(_THREADS).to_pylist() if by == "thread" else ())
+        (thread["rank"], thread["span"], thread["thread"]): thread
+        for thread in (scope.sql(_THREADS).to_pylist() if by == "thread" else ())
     }
     times = host_times(scope)
     for time in times:
@@ -177,32 +177,32 @@ _OF_FORM = {
 
 def _basis(time: HostTime) -> int:
     """The value to which shares are relative."""
-    known = (place for place, name in enumerate(FIGURES) if name in time.recorded)
-    return next(known, _SAMPLES)
+    recorded = (place for place, name in enumerate(FIGURES) if name in time.recorded)
+    return next(recorded, _SAMPLES)
 
 
-def _figures(time: HostTime, own: Array, total: Array | None, everything: Array) -> Row:
+def _figures(time: HostTime, self_values: Array, total: Array | None, everything: Array) -> Row:
     """The values of a row as columns."""
     basis = _basis(time)
     of_all = int(everything[basis])
 
-    def known(values: Array, place: int) -> int | None:
+    def recorded(values: Array, place: int) -> int | None:
         return int(values[place]) if FIGURES[place] in time.recorded else None
 
     row: Row = {
         "clock": time.clock,
-        "self_ns": known(own, _NS),
-        "self_samples": known(own, _SAMPLES),
-        "self_ratio": int(own[basis]) / of_all if of_all else None,
-        "instructions": known(own, _INSTRUCTIONS),
+        "self_ns": recorded(self_values, _NS),
+        "self_samples": recorded(self_values, _SAMPLES),
+        "self_ratio": int(self_values[basis]) / of_all if of_all else None,
+        "instructions": recorded(self_values, _INSTRUCTIONS),
     }
-    cycles, instructions = known(own, _CYCLES), row["instructions"]
+    cycles, instructions = recorded(self_values, _CYCLES), row["instructions"]
     if cycles is not None and instructions:
         row["cpi"] = cycles / instructions
     if total is not None:
         row |= {
-            "total_ns": known(total, _NS),
-            "total_samples": known(total, _SAMPLES),
+            "total_ns": recorded(total, _NS),
+            "total_samples": recorded(total, _SAMPLES),
             "total_ratio": int(total[basis]) / of_all if of_all else None,
         }
     return row
@@ -217,17 +217,17 @@ def _flat(time: HostTime, group: Callable[[Frame], str], by: str, min_ratio: flo
     tree, first = time.regrouped(names)
     everything = tree.self_values.sum(axis=0)
     total = tree.totals * outermost(tree)[:, None]
-    own, below = (added(tree.code, values, len(first)) for values in (tree.self_values, total))
+    self_values, below = (added(tree.code, values, len(first)) for values in (tree.self_values, total))
     basis = _basis(time)
     # If no stack has two frames, nothing shows what a function called.
-    called = bool((tree.parent >= 0).any())
-    order = np.lexsort((-below[:, basis], -own[:, basis]))
+    has_callers = bool((tree.parent >= 0).any())
+    order = np.lexsort((-below[:, basis], -self_values[:, basis]))
     for key in order.tolist():
         if below[key, basis] < min_ratio * everything[basis]:
             continue
         frame = time.frames[first[key]]
         named = {"function": names[first[key]]} if by == "library" else _named(frame)
-        figures = _figures(time, own[key], below[key] if called else None, everything)
+        figures = _figures(time, self_values[key], below[key] if has_callers else None, everything)
         yield named | {"line": frame.line} | figures
 
 
@@ -235,11 +235,11 @@ def _threads(time: HostTime, names: dict[tuple[int, int, int], Row]) -> Iterator
     everything = sum(time.threads.values(), np.zeros(len(FIGURES), np.int64))
     basis = _basis(time)
     for clock, threads in ((time.clock, time.threads), (_WAITS, time.waiting)):
-        for place, own in sorted(threads.items(), key=lambda one: (-one[1][basis], one[0])):
+        for place, values in sorted(threads.items(), key=lambda item: (-item[1][basis], item[0])):
             about = names.get(place, {})
             thread = about.get("thread_name") or about.get("tid") or UNKNOWN
             yield {
-                **_figures(time, own, None, everything),
+                **_figures(time, values, None, everything),
                 "function": thread,
                 "rank": place.rank,
                 "pid": about.get("pid") or None,
@@ -255,14 +255,14 @@ def _tree(time: HostTime, min_ratio: float, *, first: int, upside_down: bool) ->
         tree = from_below(tree)
     total = tree.totals
     basis = _basis(time)
-    kept = np.flatnonzero(total[:, basis] >= max(min_ratio * everything[basis], 1))
-    rows, above = listed(kept[np.lexsort((kept, -total[kept, basis]))], tree.parent)
+    listed_nodes = np.flatnonzero(total[:, basis] >= max(min_ratio * everything[basis], 1))
+    rows, above = listed(listed_nodes[np.lexsort((listed_nodes, -total[listed_nodes, basis]))], tree.parent)
     depth = tree.depth[rows].tolist()
     for place, node in enumerate(rows.tolist()):
-        own = total[node] if upside_down else tree.self_values[node]
+        values = total[node] if upside_down else tree.self_values[node]
         yield (
             _named(time.frames[frame_of[tree.code[node]]])
-            | _figures(time, own, None if upside_down else total[node], everything)
+            | _figures(time, values, None if upside_down else total[node], everything)
             | {
                 "depth": depth[place],
                 "node": first + place,

@@ -90,25 +90,25 @@ def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> ArrowTable:
     from stepscope.analysis.recording import every_step, groups, rank_batches, requested_windows
     from stepscope.analysis.steps.gaps import find_gaps, frames_in, host_activity, launched_work
 
-    def rows(whole: Scope) -> Iterator[tuple[Row, Gap | None]]:
+    def rows(all_steps: Scope) -> Iterator[tuple[Row, Gap | None]]:
         for ranks in rank_batches(scope):
-            host, device = host_activity(whole, ranks), launched_work(whole, ranks)
-            asked = requested_windows(scope, whole, device, ranks)
+            host, device = host_activity(all_steps, ranks), launched_work(all_steps, ranks)
+            requested = requested_windows(scope, all_steps, device, ranks)
             for key, work in device.items():
-                if asked is not None and key not in asked:
+                if requested is not None and key not in requested:
                     continue
-                times = None if asked is None else asked[key]
-                for (index,), own in groups(work, "device").items():
-                    gaps = find_gaps(own, kernel_wait_ns, times)
+                times = None if requested is None else requested[key]
+                for (index,), of_device in groups(work, "device").items():
+                    gaps = find_gaps(of_device, kernel_wait_ns, times)
                     place = dict(zip(("rank", "span", "device"), (*key, index), strict=True))
                     yield from _device_rows(place, gaps, host.get(key))
-                    for row in _stream_rows(own, kernel_wait_ns, times):
+                    for row in _stream_rows(of_device, kernel_wait_ns, times):
                         yield place | row, None
 
-    with every_step(scope) as whole:
-        found = list(rows(whole))
-        frames = frames_in(whole, {gap for _, gap in found if gap is not None})
-    return answer_dicts(_COLUMNS, (row | {"frame": gap and frames.get(gap)} for row, gap in found))
+    with every_step(scope) as all_steps:
+        gap_rows = list(rows(all_steps))
+        frames = frames_in(all_steps, {gap for _, gap in gap_rows if gap is not None})
+    return answer_dicts(_COLUMNS, (row | {"frame": gap and frames.get(gap)} for row, gap in gap_rows))
 
 
 def _device_rows(place: dict[str, int], gaps: Gaps, host: list[Intervals] | None) -> Iterator[tuple[Row, Gap]]:
@@ -126,8 +126,8 @@ def _stream_rows(work: Columns, kernel_wait_ns: int, steps: Columns | None) -> I
     from stepscope.analysis.recording import groups
     from stepscope.analysis.steps.gaps import CAUSES, find_gaps
 
-    for (stream,), own in groups(work, "stream").items():
-        gaps = find_gaps(own, kernel_wait_ns, steps)
+    for (stream,), of_stream in groups(work, "stream").items():
+        gaps = find_gaps(of_stream, kernel_wait_ns, steps)
         for cause, figures, _ in _by_code(gaps, gaps.cause):
             yield {"stream": stream, "cause": CAUSES[cause]} | figures
 
@@ -138,17 +138,17 @@ def _by_code(gaps: Gaps, code: Any) -> list[tuple[int, Row, int]]:
     import numpy as np
 
     length = gaps.length
-    whole = int(length.sum())
-    found = []
+    total_ns = int(length.sum())
+    result = []
     for value in np.unique(code).tolist():
-        own = np.flatnonzero(code == value)
-        longest = int(own[length[own].argmax()])
-        idle_ns = int(length[own].sum())
+        of_code = np.flatnonzero(code == value)
+        longest = int(of_code[length[of_code].argmax()])
+        idle_ns = int(length[of_code].sum())
         figures = {
-            "gaps": len(own),
+            "gaps": len(of_code),
             "idle_ns": idle_ns,
-            "share_ratio": idle_ns / whole,
+            "share_ratio": idle_ns / total_ns,
             "max_gap_ns": int(length[longest]),
         }
-        found.append((value, figures, longest))
-    return sorted(found, key=lambda one: -one[1]["idle_ns"])
+        result.append((value, figures, longest))
+    return sorted(result, key=lambda item: -item[1]["idle_ns"])

@@ -20,7 +20,7 @@ _PARENT = """
 host_event AS child JOIN host_event AS parent
 ON child.rank = parent.rank AND child.parent_id = parent.id
 """
-_OF_ALL_KEPT = {"links_lead_somewhere"}
+_OF_ALL_ROWS = {"links_lead_somewhere"}
 """Rows may refer to rows that are kept only for their time, and then belong to no step (`import --steps`)."""
 _OF_COMPLETE = {"self_times_add_up"}
 """A window (`import --window`) excludes children that start after it, while their parents keep their self times."""
@@ -275,20 +275,20 @@ def invariants(scope: Scope) -> ArrowTable:
         FROM data_check ORDER BY rank, span, "check"
         """
     ).to_pylist()
-    with every_step(scope) as whole:
-        held = [
-            (name, meaning, int((whole if name in _OF_ALL_KEPT else scope).value(text)))
+    with every_step(scope) as all_steps:
+        results = [
+            (name, meaning, int((all_steps if name in _OF_ALL_ROWS else scope).value(text)))
             for name, meaning, text in INVARIANTS
             if name not in _OF_COMPLETE or "window" not in scope.store.facts
         ]
-    held += [
-        (name, meaning, _sums_broken(find(asked).answer(scope), total, parts))
-        for name, meaning, asked, total, parts in SUMS
+    results += [
+        (name, meaning, _sums_broken(find(question_name).answer(scope), total, parts))
+        for name, meaning, question_name, total, parts in SUMS
     ]
     rows = [[*row.values()] for row in checked]
     for row in rows:
         row[4] = affected(row[4])
-    rows += [[name, "error" if broken else "ok", broken, None, "", meaning] for name, meaning, broken in held]
+    rows += [[name, "error" if broken else "ok", broken, None, "", meaning] for name, meaning, broken in results]
     return answer_rows(_COLUMNS, rows)
 
 

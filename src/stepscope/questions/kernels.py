@@ -268,14 +268,14 @@ def kernels(scope: Scope, by: str = "name", below_ns: int = SHORT_NS, bins: int 
         return _short(scope, _SHORT_FORMS[by], {"below_ns": below_ns} | ({"bins": bins} if by == "histogram" else {}))
     from stepscope.analysis.kernels.traits import kernel_traits
 
-    keys, shown, rows = _FORMS[by]
+    keys, columns, rows = _FORMS[by]
     # A replayed kernel may have the same name as the row of the rest: only that has no kind.
     last = "kind IS NULL, " if by == "graph" else ""
     return scope.sql(
         f"""
         WITH traits AS ({TRAITS})
         SELECT
-            {shown},
+            {columns},
             {STATISTICS},
             {_weighted("blocks_per_sm")} AS blocks_per_sm,
             {_weighted("occupancy_ratio")} AS occupancy_ratio,

@@ -189,13 +189,13 @@ def launches(scope: Scope, by: str = "kernel", limit: int = 1_024) -> ArrowTable
     key = _KEYS[by]
     names = [c.name for c in _OF_LAUNCHES if c.name not in _KEYS.values() or c.name == key]
     columns = ", ".join(_source_of(name) for name in names)
-    kept = "SEMI JOIN device_event USING (rank, id)" if scope.part else ""
+    in_part = "SEMI JOIN device_event USING (rank, id)" if scope.part else ""
     return scope.sql(
         _QUERY.format(
             kernels=KERNELS,
             key=key,
             columns=columns,
-            work=f"(FROM {scope.every('device_event')} {kept})" if kept else "device_event",
+            work=f"(FROM {scope.every('device_event')} {in_part})" if in_part else "device_event",
             host=scope.every("host_event"),
             slow_call_ns=_SLOW_CALL_NS,
             late_start_ns=_LATE_START_NS,

@@ -202,29 +202,29 @@ def memory(
 
     if by == "pool":
         return scope.sql(_POOLS)
-    with every_step(scope) as whole:
-        asked = list(requested_memory(scope, whole))
+    with every_step(scope) as all_steps:
+        requested = list(requested_memory(scope, all_steps))
         if by in _PARTS:
-            rows = [row for one in asked for row in _part_rows(one, by, at_ns)]
+            rows = [row for memory_of_device in requested for row in _part_rows(memory_of_device, by, at_ns)]
         elif by == "step":
-            rows = [row for one in asked for row in _step_rows(one)]
+            rows = [row for memory_of_device in requested for row in _step_rows(memory_of_device)]
         elif by == "oom":
-            rows = _failures(scope, asked)
+            rows = _failures(scope, requested)
         elif by == "time":
-            return _curve(asked, points)
+            return _curve(requested, points)
         elif by == "allocation":
-            rows = _allocations(asked, at_ns, operator, category, at_peak=at_peak)
+            rows = _allocations(requested, at_ns, operator, category, at_peak=at_peak)
         else:
-            rows = list(_device_rows(scope, whole, asked, at_ns))
+            rows = list(_device_rows(scope, all_steps, requested, at_ns))
     names = _OF[by]
     answer = answer_dicts(_COLUMNS, rows, names)
     if by == "allocation":
         return answer
-    lines = [_sizes(asked)]
+    lines = [_sizes(requested)]
     if by == "category":
-        lines.append(_before(asked, at_ns))
+        lines.append(_before(requested, at_ns))
     if by in ("category", "device"):
-        lines.append(_from_0(asked))
+        lines.append(_from_0(requested))
     return noted(answer, "\n".join(filter(None, lines))) if rows else answer
 
 
@@ -252,16 +252,16 @@ def _allocations(
     return sorted(rows, key=lambda row: -row["bytes"])
 
 
-def _sizes(asked: list[RequestedMemory]) -> str:
+def _sizes(requested: list[RequestedMemory]) -> str:
     """Says how sizes are counted, if not as the allocator counts."""
-    if all(one.memory.source != "memory-snapshot" for one in asked):
+    if all(device.memory.source != "memory-snapshot" for device in requested):
         return ""
     return "Sizes of a snapshot are those asked for, before the allocator rounds them up."
 
 
-def _from_0(asked: list[RequestedMemory]) -> str:
+def _from_0(requested: list[RequestedMemory]) -> str:
     """Names the memories whose totals are counted from the recording's start, because it does not contain them."""
-    from_0 = [one.memory for one in asked if one.memory.counted and not one.memory.allocated[0]]
+    from_0 = [device.memory for device in requested if device.memory.counted and not device.memory.allocated[0]]
     of_host = any(memory.kind == "cpu" for memory in from_0)
     of_device = any(memory.kind != "cpu" for memory in from_0)
     whose = " and ".join(["the device"] * of_device + ["the host"] * of_host)
@@ -273,14 +273,14 @@ def _from_0(asked: list[RequestedMemory]) -> str:
     )
 
 
-def _before(asked: list[RequestedMemory], at_ns: int | None) -> str:
+def _before(requested: list[RequestedMemory], at_ns: int | None) -> str:
     """Says how much of the unknown memory is from before the recording."""
     from stepscope.analysis.memory.categories import CATEGORIES, UNKNOWN
     from stepscope.analysis.memory.replay import BEFORE
 
     older = 0
-    for one in asked:
-        memory, state = one.memory, _state(one, at_ns)
+    for device in requested:
+        memory, state = device.memory, _state(device, at_ns)
         alive = memory.alive(state)
         unknown = memory.category[alive] == CATEGORIES.index(UNKNOWN)
         older += int(memory.bytes[alive][unknown & (memory.taken[alive] < 0)].sum())
@@ -294,8 +294,8 @@ def _before(asked: list[RequestedMemory], at_ns: int | None) -> str:
     )
 
 
-def _state(asked: RequestedMemory, at_ns: int | None) -> int:
-    return asked.memory.peak(asked.states) if at_ns is None else asked.memory.state_at(at_ns)
+def _state(requested: RequestedMemory, at_ns: int | None) -> int:
+    return requested.memory.peak(requested.states) if at_ns is None else requested.memory.state_at(at_ns)
 
 
 def _moment(memory: Memory, state: int, at_ns: int | None = None) -> dict[str, Any]:
@@ -304,29 +304,29 @@ def _moment(memory: Memory, state: int, at_ns: int | None = None) -> dict[str, A
     return {"at_ns": at_ns, "step": None if at_ns is None else memory.step_of(at_ns)}
 
 
-def _made(asked: RequestedMemory) -> Any:
+def _allocated_in(requested: RequestedMemory) -> Any:
     """The allocations made in the requested states except the first, which existed before."""
     import numpy as np
 
-    memory, states = asked
-    made = memory.taken >= 0
+    memory, states = requested
+    allocated = memory.taken >= 0
     if len(states) < len(memory.allocated):
-        made &= np.isin(memory.start, states)
-    return np.flatnonzero(made)
+        allocated &= np.isin(memory.start, states)
+    return np.flatnonzero(allocated)
 
 
 def _device_rows(
-    scope: Scope, whole: Scope, asked: list[RequestedMemory], at_ns: int | None
+    scope: Scope, all_steps: Scope, requested: list[RequestedMemory], at_ns: int | None
 ) -> Iterator[dict[str, Any]]:
     from stepscope.analysis.memory.free_ranges import free_ranges
     from stepscope.analysis.memory.out_of_memory import failures
 
-    sizes = {(one["rank"], one["device"]): one["memory_bytes"] for one in scope.sql(_DEVICES).to_pylist()}
-    failed = [one[:4] for one in failures(scope, [one.memory for one in asked])]
-    for one in asked:
-        memory, states = one
-        state = _state(one, at_ns)
-        made = _made(one)
+    sizes = {(device["rank"], device["device"]): device["memory_bytes"] for device in scope.sql(_DEVICES).to_pylist()}
+    failed = [device[:4] for device in failures(scope, [device.memory for device in requested])]
+    for device in requested:
+        memory, states = device
+        state = _state(device, at_ns)
+        allocated = _allocated_in(device)
         row = memory.place | _moment(memory, state, at_ns)
         row |= {
             "peak_bytes": int(memory.allocated[state]),
@@ -334,12 +334,12 @@ def _device_rows(
             "device_bytes": sizes.get((memory.rank, memory.device)),
             "start_bytes": int(memory.allocated[states[0]]),
             "end_bytes": int(memory.allocated[states[-1]]),
-            **_number_made(memory, made),
+            **_number_made(memory, allocated),
             "out_of_memory": failed.count(tuple(row[name] for name in _PLACE)),
         }
         if memory.reserved is not None:
             reserved = int(memory.reserved[state])
-            free = free_ranges(whole, memory, state)
+            free = free_ranges(all_steps, memory, state)
             unused = reserved - row["peak_bytes"] if free is None else free.total
             row |= {
                 "reserved_bytes": reserved,
@@ -351,22 +351,22 @@ def _device_rows(
         yield row
 
 
-def _number_made(memory: Memory, made: Any) -> dict[str, int | None]:
+def _number_made(memory: Memory, allocated: Any) -> dict[str, int | None]:
     """How many allocations were made, and their bytes; None if they cannot be distinguished without addresses."""
     if not memory.addressed:
         return {"allocs": None, "alloc_bytes": None}
-    return {"allocs": len(made), "alloc_bytes": int(memory.bytes[made].sum())}
+    return {"allocs": len(allocated), "alloc_bytes": int(memory.bytes[allocated].sum())}
 
 
-def _part_rows(asked: RequestedMemory, by: str, at_ns: int | None) -> Iterator[dict[str, Any]]:
+def _part_rows(requested: RequestedMemory, by: str, at_ns: int | None) -> Iterator[dict[str, Any]]:
     import numpy as np
 
     from stepscope.analysis.memory.categories import CATEGORIES, UNKNOWN
     from stepscope.analysis.memory.replay import BEFORE, Texts
 
-    memory = asked.memory
-    state = _state(asked, at_ns)
-    alive, made = memory.alive(state), _made(asked)
+    memory = requested.memory
+    state = _state(requested, at_ns)
+    alive, allocated = memory.alive(state), _allocated_in(requested)
     named: Texts = (
         Texts(memory.category.astype(np.int32), list(CATEGORIES)) if by == "category" else getattr(memory, by)
     )
@@ -374,40 +374,42 @@ def _part_rows(asked: RequestedMemory, by: str, at_ns: int | None) -> Iterator[d
     numbers = np.where((named.number < 0) & (memory.taken < 0), len(named.words), named.number)
     words = [*named.words, BEFORE]
     total = int(memory.allocated[state])
-    rest = int(memory.unexplained[state])
+    unexplained = int(memory.unexplained[state])
     rows: dict[str | None, dict[str, Any]] = {}
-    for number in np.unique(numbers[np.union1d(alive, made)]).tolist():
+    for number in np.unique(numbers[np.union1d(alive, allocated)]).tolist():
         name = None if number < 0 else words[number]
-        here, own = (group[numbers[group] == number] for group in (alive, made))
+        here, new = (group[numbers[group] == number] for group in (alive, allocated))
         rows[name] = {
             by: name,
             "bytes": int(memory.bytes[here].sum()),
             "allocations": len(here),
-            "allocs": len(own),
-            "alloc_bytes": int(memory.bytes[own].sum()),
+            "allocs": len(new),
+            "alloc_bytes": int(memory.bytes[new].sum()),
         }
-    if rest:
+    if unexplained:
         name = UNKNOWN if by == "category" else memory.unexplained_name(state)
         made_here = {"allocs": 0, "alloc_bytes": 0} if memory.addressed else {}
         row = rows.setdefault(name, {by: name, "bytes": 0, **made_here})
-        row["bytes"] += rest
+        row["bytes"] += unexplained
     shared = memory.place | _moment(memory, state, at_ns)
-    for row in sorted(rows.values(), key=lambda one: (-one["bytes"], -one.get("alloc_bytes", 0), one[by] or "")):
+    for row in sorted(
+        rows.values(), key=lambda part_row: (-part_row["bytes"], -part_row.get("alloc_bytes", 0), part_row[by] or "")
+    ):
         yield shared | row | {"share_ratio": row["bytes"] / total if total else None}
 
 
-def _step_rows(asked: RequestedMemory) -> Iterator[dict[str, Any]]:
+def _step_rows(requested: RequestedMemory) -> Iterator[dict[str, Any]]:
     import numpy as np
 
-    memory = asked.memory
+    memory = requested.memory
     before: int | None = None
     for step in memory.steps:
         states = memory.states_in([(step.start_ns, step.end_ns)])
-        states = states[np.isin(states, asked.states)]
+        states = states[np.isin(states, requested.states)]
         if not len(states):
             continue
         state, last = memory.peak(states), int(states[-1])
-        made = np.flatnonzero((memory.taken >= 0) & np.isin(memory.start, states[1:]))
+        allocated = np.flatnonzero((memory.taken >= 0) & np.isin(memory.start, states[1:]))
         end = int(memory.allocated[last])
         yield memory.place | {
             "at_ns": int(memory.at_ns[state]),
@@ -417,13 +419,15 @@ def _step_rows(asked: RequestedMemory) -> Iterator[dict[str, Any]]:
             "start_bytes": int(memory.allocated[states[0]]),
             "end_bytes": end,
             "growth_bytes": None if before is None else end - before,
-            **_number_made(memory, made),
-            "retained_bytes": int(memory.bytes[made][memory.end[made] > last].sum()) if memory.addressed else None,
+            **_number_made(memory, allocated),
+            "retained_bytes": int(memory.bytes[allocated][memory.end[allocated] > last].sum())
+            if memory.addressed
+            else None,
         }
         before = end
 
 
-def _failures(scope: Scope, asked: list[RequestedMemory]) -> list[dict[str, Any]]:
+def _failures(scope: Scope, requested: list[RequestedMemory]) -> list[dict[str, Any]]:
     from stepscope.analysis.memory.out_of_memory import failures
 
-    return [one._asdict() for one in failures(scope, [one.memory for one in asked])]
+    return [failure._asdict() for failure in failures(scope, [failure.memory for failure in requested])]

@@ -104,23 +104,23 @@ def metrics(scope: Scope, by: str = "kernel") -> ArrowTable:
     from stepscope.analysis.kernels.measured import joined_kernels
 
     joined = joined_kernels(scope)
-    own = _SOL if by == "kernel" else _KINDS
-    made = _rows_of_kernels(joined) if by == "kernel" else _rows_of_kinds(joined)
-    rows = answer_dicts((*_KERNEL, *own), made)
+    columns = _SOL if by == "kernel" else _KINDS
+    rows_of_form = _rows_of_kernels(joined) if by == "kernel" else _rows_of_kinds(joined)
+    rows = answer_dicts((*_KERNEL, *columns), rows_of_form)
     return noted(rows, joined.describe(), rests_on=DEVICE_WORK if joined.ran else ())
 
 
-def _head(one: MeasuredKernel, joined: Joined) -> Row:
-    share = one.device_ns / joined.ran_ns if one.rule and one.device_ns and joined.ran_ns else None
+def _head(kernel: MeasuredKernel, joined: Joined) -> Row:
+    share = kernel.device_ns / joined.ran_ns if kernel.rule and kernel.device_ns and joined.ran_ns else None
     return {
-        "kernel": one.name,
-        "grid": one.grid,
-        "block": one.block,
-        "operator": one.operator,
-        "count": one.count if joined.ran else None,
-        "device_ns": one.device_ns,
+        "kernel": kernel.name,
+        "grid": kernel.grid,
+        "block": kernel.block,
+        "operator": kernel.operator,
+        "count": kernel.count if joined.ran else None,
+        "device_ns": kernel.device_ns,
         "share_ratio": share,
-        "measured": one.launches,
+        "measured": kernel.launches,
     }
 
 
@@ -128,12 +128,12 @@ def _rows_of_kernels(joined: Joined) -> list[Row]:
     from stepscope.analysis.kernels.counters import limiter, occupancy_limit, verdict
 
     rows = []
-    for one in joined.kernels:
-        values = one.values
+    for kernel in joined.kernels:
+        values = kernel.values
         closest = limiter(values)
         ratios = {name: values[kind] / 100 for name, kind in _RATIOS.items() if kind in values}
         rows.append(
-            _head(one, joined)
+            _head(kernel, joined)
             | ratios
             | {
                 "limiter": None if closest is None else closest[0],
@@ -142,7 +142,7 @@ def _rows_of_kernels(joined: Joined) -> list[Row]:
                 "occupancy_limit": occupancy_limit(values),
                 "ipc": values.get("ipc"),
                 "stall": _stall(values),
-                "joined_by": one.rule,
+                "joined_by": kernel.rule,
             }
         )
     return rows
@@ -166,8 +166,8 @@ _RATIOS = {
 def _stall(values: dict[str, float]) -> str | None:
     from stepscope.formats.counters.kinds import STALLS
 
-    told = {name: values[f"stall_{name}"] for name in STALLS if f"stall_{name}" in values}
-    waited = {name: value for name, value in told.items() if name != "not_selected"}
+    stalls = {name: values[f"stall_{name}"] for name in STALLS if f"stall_{name}" in values}
+    waited = {name: value for name, value in stalls.items() if name != "not_selected"}
     longest = max(waited, key=lambda name: waited[name], default=None)
     return None if longest is None else f"{STALLS[longest]} ({longest})"
 
@@ -177,22 +177,22 @@ def _rows_of_kinds(joined: Joined) -> list[Row]:
     from stepscope.formats.counters.kinds import KINDS
 
     rows = []
-    for one in joined.kernels:
-        named = {kind: name for measured in one.measured for kind, name in measured.named.items()}
+    for kernel in joined.kernels:
+        named = {kind: name for measured in kernel.measured for kind, name in measured.named.items()}
         for kind in (*KINDS, *DERIVED):
-            if kind in one.values:
-                told = KINDS.get(kind)
-                unit, meaning = DERIVED[kind] if told is None else (told.unit, told.meaning)
+            if kind in kernel.values:
+                declared = KINDS.get(kind)
+                unit, meaning = DERIVED[kind] if declared is None else (declared.unit, declared.meaning)
                 rows.append(
-                    _head(one, joined)
+                    _head(kernel, joined)
                     | {
                         "metric": kind,
-                        "value": one.values[kind],
+                        "value": kernel.values[kind],
                         "unit": unit or None,
                         "meaning": meaning,
                         "measured_as": named.get(kind),
-                        "ncu": ", ".join(told.ncu) or None if told else None,
-                        "nvprof": ", ".join(told.nvprof) or None if told else None,
+                        "ncu": ", ".join(declared.ncu) or None if declared else None,
+                        "nvprof": ", ".join(declared.nvprof) or None if declared else None,
                     }
                 )
     return rows

@@ -51,14 +51,14 @@ def metrics_diff(recordings: Sequence[Recording]) -> ArrowTable:
     some per cent if caches decide, and one measurement does not show by how much. A rank that is damaged on one
     side is left out on both.
     """
-    with sound_recordings(recordings, alike=True) as (sound, left_out):
-        return _compared(sound, left_out)
+    with sound_recordings(recordings, alike=True) as (valid, left_out):
+        return _compared(valid, left_out)
 
 
 def _compared(recordings: Sequence[Recording], left_out: str) -> ArrowTable:
     before, after = (_by_key(recording) for recording in recordings)
     pairs = list(_paired(before, after))
-    pairs.sort(key=lambda pair: -max(one.device_ns or 0 for side in pair for one in side))
+    pairs.sort(key=lambda pair: -max(kernel.device_ns or 0 for side in pair for kernel in side))
     notes, joined_to = [], False
     for recording in recordings:
         from stepscope.analysis.kernels.measured import joined_kernels
@@ -76,7 +76,7 @@ def _by_key(recording: Recording) -> dict[Any, list[MeasuredKernel]]:
     from stepscope.base.kernel_spelling import kernel_key
 
     kernels = joined_kernels(recording.scope).kernels
-    return grouped(kernels, lambda one: (kernel_key(one.name), one.grid, one.block))
+    return grouped(kernels, lambda kernel: (kernel_key(kernel.name), kernel.grid, kernel.block))
 
 
 def _paired(
@@ -88,9 +88,9 @@ def _paired(
         if key in before and key in after:
             yield before[key], after[key]
         else:
-            rest = left.setdefault(key[0], ([], []))
-            rest[0].extend(before.get(key, ()))
-            rest[1].extend(after.get(key, ()))
+            remaining = left.setdefault(key[0], ([], []))
+            remaining[0].extend(before.get(key, ()))
+            remaining[1].extend(after.get(key, ()))
     yield from left.values()
 
 
@@ -99,11 +99,11 @@ def _rows(before: list[MeasuredKernel], after: list[MeasuredKernel]) -> list[lis
     from stepscope.formats.counters.kinds import KINDS
 
     both = (*before, *after)
-    shapes = [{getattr(one, name) for one in both} for name in ("grid", "block")]
-    grid, block = (next(iter(found)) if len(found) == 1 else None for found in shapes)
+    shapes = [{getattr(kernel, name) for kernel in both} for name in ("grid", "block")]
+    grid, block = (next(iter(values_of_shape)) if len(values_of_shape) == 1 else None for values_of_shape in shapes)
     values = _means(before), _means(after)
     times = [
-        sum(one.device_ns or 0 for one in side) if side and any(one.device_ns for one in side) else None
+        sum(kernel.device_ns or 0 for kernel in side) if side and any(kernel.device_ns for kernel in side) else None
         for side in (before, after)
     ]
     rows: list[list[Any]] = []
@@ -120,4 +120,4 @@ def _rows(before: list[MeasuredKernel], after: list[MeasuredKernel]) -> list[lis
 def _means(kernels: list[MeasuredKernel]) -> dict[str, float]:
     from stepscope.analysis.kernels.counters import weighted_means
 
-    return weighted_means((one.values, float(one.device_ns or 1)) for one in kernels)
+    return weighted_means((kernel.values, float(kernel.device_ns or 1)) for kernel in kernels)

@@ -158,16 +158,16 @@ def modules(scope: Scope, depth: int | None = None) -> ArrowTable:
         return tree.select(["name", "path", "class"])
     parents = _parents(tree)
     order = parents_first(parents)
-    own = np.stack([tree.column(name).to_numpy() for name in _SUMMED], axis=1)
-    total = own.copy()
+    self_values = np.stack([tree.column(name).to_numpy() for name in _SUMMED], axis=1)
+    total = self_values.copy()
     for row in reversed(order):
         if parents[row] >= 0:
             total[parents[row]] += total[row]
     everything = scope.sql(f"{_DEVICE} FROM device_event WHERE {WORK}").to_pylist()[0]
-    columns = _columns(tree, own, total, everything["device_self_ns"])
+    columns = _columns(tree, self_values, total, everything["device_self_ns"])
     listed = [row for row in order if depth is None or columns["depth"][row] <= depth]
     columns = {name: [values[row] for row in listed] for name, values in columns.items()}
-    left_over = _left_over(everything, own.sum(axis=0))
+    left_over = _left_over(everything, self_values.sum(axis=0))
     if left_over:
         for name, values in columns.items():
             values.append(left_over.get(name))
@@ -184,7 +184,7 @@ def _parents(tree: ArrowTable) -> list[int]:
     return [parent if parent >= 0 and depths[parent] < depths[row] else -1 for row, parent in enumerate(parents)]
 
 
-def _columns(tree: ArrowTable, own: Array, total: Array, device_ns: int | None) -> dict[str, list[Any]]:
+def _columns(tree: ArrowTable, self_values: Array, total: Array, device_ns: int | None) -> dict[str, list[Any]]:
     """The answer's columns, one value for each row of the tree. If no device work has a module, the
     modules' device times were not measured.
     """
@@ -195,15 +195,15 @@ def _columns(tree: ArrowTable, own: Array, total: Array, device_ns: int | None) 
     }
     columns["device_total_ns"] = total[:, at["device_self_ns"]].tolist()
     columns["share_ratio"] = [ns / device_ns if device_ns else None for ns in columns["device_total_ns"]]
-    columns["device_self_ns"] = own[:, at["device_self_ns"]].tolist()
+    columns["device_self_ns"] = self_values[:, at["device_self_ns"]].tolist()
     columns["host_total_ns"] = total[:, at["host_self_ns"]].tolist()
-    columns["host_self_ns"] = own[:, at["host_self_ns"]].tolist()
+    columns["host_self_ns"] = self_values[:, at["host_self_ns"]].tolist()
     for name in ("forward_device_ns", "backward_device_ns", "forward_host_ns", "backward_host_ns"):
         columns[name] = total[:, at[name]].tolist()
-    if not own[:, at["device_events"]].any():
+    if not self_values[:, at["device_events"]].any():
         for name in columns:
             if "device" in name or name == "share_ratio":
-                columns[name] = [None] * len(own)
+                columns[name] = [None] * len(self_values)
     return columns
 
 

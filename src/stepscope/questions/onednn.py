@@ -84,10 +84,10 @@ def onednn(scope: Scope, by: str = "primitive", limits: str = "datasheet", proce
 
     `ref:` implementations are plain loops, for which oneDNN has nothing faster in this type, shape or layout.
     """
-    found = scope.sql(_ROWS).to_pylist()
-    peak = _peaks(scope, limits, processor) if found else {}
-    everything = sum(row["total_ns"] for row in found)
-    groups = grouped(found, lambda row: tuple(row[key] for key in _KEYS[by]))
+    primitives = scope.sql(_ROWS).to_pylist()
+    peak = _peaks(scope, limits, processor) if primitives else {}
+    everything = sum(row["total_ns"] for row in primitives)
+    groups = grouped(primitives, lambda row: tuple(row[key] for key in _KEYS[by]))
     rows = [
         dict(zip(_KEYS[by], key, strict=True)) | _summed(members, peak, everything) for key, members in groups.items()
     ]
@@ -106,24 +106,24 @@ def _summed(members: list[Row], peak: dict[str, int], everything: int) -> Row:
         "total_ns": total_ns,
         "share_ratio": total_ns / everything if everything else None,
         "mean_ns": total_ns / executions if executions else None,
-        "min_ns": min((one["min_ns"] for one in ran), default=None),
-        "max_ns": max((one["max_ns"] for one in ran), default=None),
+        "min_ns": min((member["min_ns"] for member in ran), default=None),
+        "max_ns": max((member["max_ns"] for member in ran), default=None),
     }
-    if times := sum(one["creations"] for one in members):
-        row |= {"creations": times, "created_ns": sum(one["created_ns"] for one in members)}
+    if times := sum(member["creations"] for member in members):
+        row |= {"creations": times, "created_ns": sum(member["created_ns"] for member in members)}
     counted = [
-        (flops * one["executions"], one)
-        for one in ran
-        if (flops := primitive_flops(one["primitive"], one["shape"])) is not None
+        (flops * member["executions"], member)
+        for member in ran
+        if (flops := primitive_flops(member["primitive"], member["shape"])) is not None
     ]
-    counted_ns = sum(one["total_ns"] for _, one in counted)
+    counted_ns = sum(member["total_ns"] for _, member in counted)
     if counted and counted_ns:
-        flops = sum(one for one, _ in counted)
+        flops = sum(member for member, _ in counted)
         row |= {"flops": min(flops, (1 << 63) - 1), "flop_per_s": flops / counted_ns * 1e9}
-        of = {_peak(one, peak) for _, one in counted}
-        known = of.pop() if len(of) == 1 else None
-        if known:
-            row |= {"peak_flop_per_s": float(known), "peak_ratio": row["flop_per_s"] / known}
+        of = {_peak(member, peak) for _, member in counted}
+        peak_of_all = of.pop() if len(of) == 1 else None
+        if peak_of_all:
+            row |= {"peak_flop_per_s": float(peak_of_all), "peak_ratio": row["flop_per_s"] / peak_of_all}
     return row
 
 
@@ -143,5 +143,5 @@ def _peaks(scope: Scope, limits: str, processor: str | None) -> dict[str, int]:
     device = known_devices(limits).find(processor)
     if device is None:
         return {}
-    types = {one: device.peak(one, "matrix") for one in DTYPES.values()}
-    return {name: found for name, found in types.items() if found is not None}
+    types = {dtype: device.peak(dtype, "matrix") for dtype in DTYPES.values()}
+    return {name: peak for name, peak in types.items() if peak is not None}

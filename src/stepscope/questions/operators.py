@@ -208,8 +208,8 @@ def operators(scope: Scope, by: str = "name") -> ArrowTable:
     named = zip(form.keys, form.columns, strict=True)
     keys = "".join(f", {key} AS {column}" for key, column in named)
     columns = "".join(f", {column}" for column in form.columns)
-    own = "".join(f", summed.{column}" for column in form.columns)
-    alike = "".join(f" AND summed.{column} IS NOT DISTINCT FROM origin.{column}" for column in form.columns)
+    summed_columns = "".join(f", summed.{column}" for column in form.columns)
+    same_columns = "".join(f" AND summed.{column} IS NOT DISTINCT FROM origin.{column}" for column in form.columns)
     # Calls that ended before a window have work in it, but no row with a total that includes it.
     uncut = scope.part.window is None
     return scope.sql(
@@ -264,7 +264,7 @@ def operators(scope: Scope, by: str = "name") -> ArrowTable:
         ),
         measured AS (SELECT count(*) > 0 AS linked FROM launched WHERE charged)
         SELECT
-            summed.name{own}, calls::BIGINT AS calls,
+            summed.name{summed_columns}, calls::BIGINT AS calls,
             CASE WHEN linked OR NOT charged THEN device_self_ns::BIGINT END AS device_self_ns,
             CASE WHEN linked OR NOT charged THEN device_self_ns / nullif(sum(device_self_ns) OVER (), 0)
                 END AS device_share_ratio,
@@ -284,8 +284,8 @@ def operators(scope: Scope, by: str = "name") -> ArrowTable:
                 AS tensor_core_ratio,
             origin.library
         FROM summed CROSS JOIN measured LEFT JOIN origin
-            ON summed.name = origin.name AND charged = by_operator{alike}
-        ORDER BY coalesce(device_self_ns, 0) DESC, host_self_ns DESC NULLS LAST, summed.name{own}
+            ON summed.name = origin.name AND charged = by_operator{same_columns}
+        ORDER BY coalesce(device_self_ns, 0) DESC, host_self_ns DESC NULLS LAST, summed.name{summed_columns}
         """,
         params,
     )

@@ -105,25 +105,25 @@ def phases(scope: Scope, by: str = "phase") -> ArrowTable:
     """
     if by in _WINDOWS:
         return scope.sql(by_steps(_WINDOWS[by]))
-    found = _found(scope)
+    findings = _judged(scope)
     if by == "verdict":
-        return noted(_findings(found), "\n".join(_words(one) for one in found))
-    return noted(_phases(scope, found), "\n".join(_note(scope, found)))
+        return noted(_findings(findings), "\n".join(_words(ranked) for ranked in findings))
+    return noted(_phases(scope, findings), "\n".join(_note(scope, findings)))
 
 
-def _found(scope: Scope) -> list[RankedFinding]:
+def _judged(scope: Scope) -> list[RankedFinding]:
     """What holds the run back, the verdict first; empty if no phase says what limits it."""
     from stepscope.findings.engine import judge
     from stepscope.findings.facts import Facts
     from stepscope.findings.rules import quick
 
     facts = scope.cached(Facts, lambda: Facts(scope))
-    found = [] if facts.phases is None else judge(facts, quick())
-    return found if found and found[0].limits else []
+    findings = [] if facts.phases is None else judge(facts, quick())
+    return findings if findings and findings[0].limits else []
 
 
-def _phases(scope: Scope, found: list[RankedFinding]) -> ArrowTable:
-    verdict = found[0].finding if found else None
+def _phases(scope: Scope, findings: list[RankedFinding]) -> ArrowTable:
+    verdict = findings[0].finding if findings else None
     return scope.sql(
         f"""
         SELECT
@@ -149,12 +149,12 @@ def _phases(scope: Scope, found: list[RankedFinding]) -> ArrowTable:
 _OF_VERDICT = ("kind", "rank", "ranks", "phase", "skew_ns", "share_ratio", "evidence", "next_step")
 
 
-def _findings(found: list[RankedFinding]) -> ArrowTable:
+def _findings(findings: list[RankedFinding]) -> ArrowTable:
     return answer_rows(
         _COLUMNS,
         [
             (
-                one.rule.id,
+                ranked.rule.id,
                 of.ranks[0] if of.ranks else of.rank,
                 len(of.ranks) or (None if of.rank is None else 1),
                 of.phase,
@@ -163,18 +163,18 @@ def _findings(found: list[RankedFinding]) -> ArrowTable:
                 of.title,
                 of.advice,
             )
-            for one in found
-            for of in [one.finding]
+            for ranked in findings
+            for of in [ranked.finding]
         ],
         _OF_VERDICT,
     )
 
 
-def _note(scope: Scope, found: list[RankedFinding]) -> list[str]:
+def _note(scope: Scope, findings: list[RankedFinding]) -> list[str]:
     """The verdict in words, the others by name; and what is not part of steps."""
-    lines = [f"Verdict: {_words(found[0])}"] if found else []
-    if found[1:]:
-        also = ", ".join(_named(one) for one in found[1:])
+    lines = [f"Verdict: {_words(findings[0])}"] if findings else []
+    if findings[1:]:
+        also = ", ".join(_named(ranked) for ranked in findings[1:])
         lines.append(f"Also: {also}. --by verdict has their evidence.")
     (slowest,) = scope.sql(
         "SELECT max(first_batch_ns) AS ns, arg_max(first_batches, first_batch_ns) AS n FROM phase"
@@ -190,8 +190,8 @@ def _note(scope: Scope, found: list[RankedFinding]) -> list[str]:
     lines += filter(None, [throughput_words(scope)])
     missing = _missing_ranks(scope)
     if missing:
-        one = "it" if len(missing) == 1 else "one of them"
-        lines.append(f"No phases of {ranks_text(missing)} are recorded: the others may wait for {one}.")
+        ranked = "it" if len(missing) == 1 else "one of them"
+        lines.append(f"No phases of {ranks_text(missing)} are recorded: the others may wait for {ranked}.")
     return lines
 
 
@@ -210,12 +210,12 @@ def _timing(scope: Scope) -> list[str]:
     # In a run that ends with the first steps, all are.
     if (row["every"] or 1) > 1 and row["ns"] is not None and row["left_out"]:
         step_ns = row["step_ns"] or 0
-        own = row["ns"] / max(row["ns"] + step_ns, 1)
-        contains = f" Up to {ratio_text(own)} of a timed step is timing itself."
+        timing_ratio = row["ns"] / max(row["ns"] + step_ns, 1)
+        contains = f" Up to {ratio_text(timing_ratio)} of a timed step is timing itself."
         lines.append(
             f"One in {row['every']} steps is timed: timing one takes {time_text(row['ns'])}, "
             f"{ratio_text(row['ns'] / max(step_ns * row['every'], 1))} of {row['every']} mean steps."
-            f"{contains if own >= _MUCH_OF_A_STEP else ''}"
+            f"{contains if timing_ratio >= _MUCH_OF_A_STEP else ''}"
         )
     lines += _other_steps(scope)
     for count, why in (
@@ -229,18 +229,18 @@ def _timing(scope: Scope) -> list[str]:
 
 def _other_steps(scope: Scope) -> list[str]:
     """Says how the timed steps differ from all, for the rank where they differ most."""
-    found = scope.sql(
+    rows = scope.sql(
         f"""
         SELECT sum({TOGETHER}) / sum(weight) AS mean_ns, sum(dur_ns * weight) / sum({TOGETHER}) - 1 AS part
         FROM phase_step WHERE phase = 'step' GROUP BY rank, span ORDER BY abs(part) DESC LIMIT 1
         """
     ).to_pylist()
-    part = found[0]["part"] if found else None
+    part = rows[0]["part"] if rows else None
     if part is None or abs(part) < _MUCH_OF_A_STEP:
         return []
     return [
         f"The timed steps take {ratio_text(abs(part))} {'more' if part > 0 else 'less'} than the mean step of all, "
-        f"{time_text(found[0]['mean_ns'])}: "
+        f"{time_text(rows[0]['mean_ns'])}: "
         + (
             "timing makes them longer, or more of the long ones were timed. That is taken out of their phases."
             if part > 0
@@ -256,14 +256,14 @@ def _missing_ranks(scope: Scope) -> tuple[int, ...]:
     size = scope.value("SELECT max(world_size) FROM rank") or 0
     recorded = {row["rank"] for row in scope.sql("SELECT DISTINCT rank FROM phase").to_pylist()}
     # Files are untrusted: a job with more ranks than could be listed is ignored.
-    told = recorded and size < 1 << 20
-    return tuple(rank for rank in range(size) if rank not in recorded) if told else ()
+    is_listed = recorded and size < 1 << 20
+    return tuple(rank for rank in range(size) if rank not in recorded) if is_listed else ()
 
 
-def _words(one: RankedFinding) -> str:
-    return f"{one.finding.title}. Next: {one.finding.advice}"
+def _words(ranked: RankedFinding) -> str:
+    return f"{ranked.finding.title}. Next: {ranked.finding.advice}"
 
 
-def _named(one: RankedFinding) -> str:
-    share = one.finding.share
-    return one.rule.id if share is None else f"{one.rule.id} ({ratio_text(share)})"
+def _named(ranked: RankedFinding) -> str:
+    share = ranked.finding.share
+    return ranked.rule.id if share is None else f"{ranked.rule.id} ({ratio_text(share)})"

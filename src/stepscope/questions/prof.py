@@ -112,12 +112,12 @@ def prof(scope: Scope) -> ArrowTable:
 
     with every_event(scope) as everything:
         tables = [_of_rank(everything, rank, work_in_part(scope, rank)) for rank in scope.ranks]
-    whole = pa.concat_tables(tables)
-    numbers = pa.array(range(1, whole.num_rows + 1), pa.int64())
-    return whole.append_column("idx", numbers)
+    kernels = pa.concat_tables(tables)
+    numbers = pa.array(range(1, kernels.num_rows + 1), pa.int64())
+    return kernels.append_column("idx", numbers)
 
 
-def _of_rank(scope: Scope, rank: int, kept: WorkInPart | None) -> ArrowTable:
+def _of_rank(scope: Scope, rank: int, in_part: WorkInPart | None) -> ArrowTable:
     import numpy as np
     import pyarrow as pa
 
@@ -129,17 +129,17 @@ def _of_rank(scope: Scope, rank: int, kept: WorkInPart | None) -> ArrowTable:
     chosen = np.flatnonzero(~work.moving)
     kernels = scope.sql(_KERNELS, {"rank": rank})
     count = kernels.num_rows
-    found = origins(scope, rank, kernels.column("base_id").to_numpy())
-    module, operation = _operations(found)
+    origin = origins(scope, rank, kernels.column("base_id").to_numpy())
+    module, operation = _operations(origin)
     columns = {
         "rank": pa.array(np.full(count, rank, np.int64)),
-        "seq": _numbers(found.sequence),
-        "altseq": _numbers(found.other_sequence),
+        "seq": _numbers(origin.sequence),
+        "altseq": _numbers(origin.other_sequence),
         "tid": kernels.column("tid"),
-        "layer": _layers(kernels.column("module"), found),
-        "trace": _traces(scope, rank, kernels.column("span").to_numpy(), found.stack),
+        "layer": _layers(kernels.column("module"), origin),
+        "trace": _traces(scope, rank, kernels.column("span").to_numpy(), origin.stack),
         "dir": kernels.column("dir"),
-        "sub": _sub(found.sequence, kernels.column("dir")),
+        "sub": _sub(origin.sequence, kernels.column("dir")),
         "mod": module,
         "op": operation,
         "kernel": _taken([short_name(name) for name in work.kernels], work.kernel[chosen]),
@@ -150,25 +150,25 @@ def _of_rank(scope: Scope, rank: int, kept: WorkInPart | None) -> ArrowTable:
         "stream": kernels.column("stream"),
         "grid": kernels.column("grid"),
         "block": kernels.column("block"),
-        "flops": _numbers(work.parts(lambda one: one.flops)[chosen]),
-        "bytes": _numbers(work.parts(lambda one: one.bytes)[chosen]),
+        "flops": _numbers(work.parts(lambda work_of_kernel: work_of_kernel.flops)[chosen]),
+        "bytes": _numbers(work.parts(lambda work_of_kernel: work_of_kernel.bytes)[chosen]),
     }
     table = pa.table(columns)
-    if kept is None:
+    if in_part is None:
         return table
-    rows, ns = kept.of(kernels.column("id").to_numpy())
-    whole_ns = kernels.column("dur_ns").to_numpy()[rows]
+    rows, ns = in_part.of(kernels.column("id").to_numpy())
+    full_ns = kernels.column("dur_ns").to_numpy()[rows]
     table = table.take(rows)
     for name in ("sil", "flops", "bytes"):
-        values = ns if name == "sil" else _cut(table.column(name), ns, whole_ns)
+        values = ns if name == "sil" else _cut(table.column(name), ns, full_ns)
         table = table.set_column(table.column_names.index(name), name, pa.array(values))
     return table
 
 
-def _cut(amounts: Any, ns: Array, whole_ns: Array) -> list[int | None]:
+def _cut(amounts: Any, ns: Array, full_ns: Array) -> list[int | None]:
     """The part of each amount that falls into the part of the time, as integers."""
-    listed = zip(amounts.to_pylist(), ns.tolist(), whole_ns.tolist(), strict=True)
-    return [one if one is None or part == whole else one * part // whole for one, part, whole in listed]
+    listed = zip(amounts.to_pylist(), ns.tolist(), full_ns.tolist(), strict=True)
+    return [amount if amount is None or part == full else amount * part // full for amount, part, full in listed]
 
 
 def _flags(work: Charges, chosen: Array) -> pa.Array:
@@ -200,10 +200,10 @@ def _params(row: Row) -> str | None:
         shapes = json.loads(row.dims)
         kinds = json.loads(row.types) if row.types else [""] * len(shapes)
         values = json.loads(row.values) if row.values else [""] * len(shapes)
-        shown = [_param(*one) for one in zip(shapes, kinds, values, strict=True)]
+        texts = [_param(*parameter) for parameter in zip(shapes, kinds, values, strict=True)]
     except (TypeError, ValueError, RecursionError):
         return None
-    return ",".join(shown)
+    return ",".join(texts)
 
 
 def _param(shape: Any, kind: Any, value: Any) -> str:
@@ -238,29 +238,29 @@ def _taken(texts: Sequence[str | None], place: Array) -> pa.Array:
     return pa.array(texts, pa.string()).take(pa.array(place, pa.int64(), mask=place < 0))
 
 
-def _operations(found: Origins) -> tuple[pa.Array, pa.Array]:
+def _operations(origin: Origins) -> tuple[pa.Array, pa.Array]:
     """Columns `mod` and `op`."""
     import numpy as np
 
-    place = np.where(found.function >= 0, found.function, found.outer)
-    place = np.where(place >= 0, place, found.inner)
-    split = [_split(name) for name in found.names]
+    place = np.where(origin.function >= 0, origin.function, origin.outer)
+    place = np.where(place >= 0, place, origin.inner)
+    split = [_split(name) for name in origin.names]
     return _taken([m for m, _ in split], place), _taken([o for _, o in split], place)
 
 
 def _split(name: str) -> tuple[str | None, str]:
     """Splits `aten::linear` or `torch.nn.functional.linear` into namespace and name."""
     for separator in ("::", "."):
-        module, found, operation = name.rpartition(separator)
-        if found and module and operation:
+        module, separated, operation = name.rpartition(separator)
+        if separated and module and operation:
             return module, operation
     return None, name
 
 
-def _layers(modules: Any, found: Origins) -> pa.Array:
+def _layers(modules: Any, origin: Origins) -> pa.Array:
     import pyarrow.compute as pc
 
-    return pc.coalesce(modules.combine_chunks(), _taken(list(found.paths), found.ranges))
+    return pc.coalesce(modules.combine_chunks(), _taken(list(origin.paths), origin.ranges))
 
 
 def _sub(sequence: Array, direction: Any) -> pa.Array:
@@ -289,10 +289,10 @@ def _traces(scope: Scope, rank: int, span: Array, stack: Array) -> pa.Array:
         return _taken([None], np.full(len(stack), -1))
     frames = {(row["span"], row["stack_id"]): _program(row["frames"]) for row in rows}
     pairs, which = distinct_rows(span.astype(np.int64), stack)
-    return _taken([frames.get((one, number)) for one, number in pairs], which)
+    return _taken([frames.get((span_of, number)) for span_of, number in pairs], which)
 
 
 def _program(frames: str) -> str | None:
     """The frames of the program's own files, outermost first."""
-    own = [frame for frame in frames.split(";")[::-1] if is_program_frame(frame)]
-    return ",".join(own) or None
+    program_frames = [frame for frame in frames.split(";")[::-1] if is_program_frame(frame)]
+    return ",".join(program_frames) or None

@@ -64,7 +64,7 @@ _WORDS = {
     "idle": "idle",
 }
 """The measures by which ranks are compared, in words."""
-_MOST_NAMED = 4
+_MAX_NAMED = 4
 _MEASURES = {
     "step": "step",
     "computation": "computation",
@@ -158,14 +158,14 @@ def _steps(scope: Scope, measure: str, damaged: Collection[int]) -> ArrowTable:
 
     def rows() -> Iterator[list[Any]]:
         name = _MEASURES[measure]
-        for one in rank_steps(scope):
-            if name not in one.times:
+        for steps in rank_steps(scope):
+            if name not in steps.times:
                 continue
-            parts = PARTS if one.devices and name not in _SHARED_BY_DEVICES else ("step",)
-            total = np.sum([one.times[part] for part in parts], axis=0)
-            columns = (one.step, one.times[name], total, one.counted & (one.rank not in damaged))
+            parts = PARTS if steps.devices and name not in _SHARED_BY_DEVICES else ("step",)
+            total = np.sum([steps.times[part] for part in parts], axis=0)
+            columns = (steps.step, steps.times[name], total, steps.counted & (steps.rank not in damaged))
             for step, value, of, counted in zip(*(column.tolist() for column in columns), strict=True):
-                yield [one.rank, one.span, step, value, value / of if of else None, counted]
+                yield [steps.rank, steps.span, step, value, value / of if of else None, counted]
 
     answer = answer_rows(_OF_STEPS, rows())
     if measure == "bubble" and not answer.num_rows:
@@ -183,22 +183,25 @@ def _ranks(scope: Scope, damaged: Collection[int]) -> ArrowTable:
     hosts = scope.sql("SELECT rank, host, resolution_ns FROM rank").to_pylist()
     host_of = {row["rank"]: row["host"] for row in hosts}
     resolution = max((row["resolution_ns"] for row in hosts), default=0)
-    by_rank = grouped(rank_steps(scope), lambda one: one.rank)
+    by_rank = grouped(rank_steps(scope), lambda steps: steps.rank)
     samples = {
         measure: {
-            rank: np.concatenate([one.times[measure][one.counted] for one in own]).tolist()
-            for rank, own in by_rank.items()
-            if rank not in damaged and all(measure in one.times for one in own)
+            rank: np.concatenate([steps.times[measure][steps.counted] for steps in of_rank]).tolist()
+            for rank, of_rank in by_rank.items()
+            if rank not in damaged and all(measure in steps.times for steps in of_rank)
         }
         for measure in _WORDS
     }
-    means = {measure: {rank: float(np.mean(own)) for rank, own in of.items() if own} for measure, of in samples.items()}
+    means = {
+        measure: {rank: float(np.mean(of_rank)) for rank, of_rank in of.items() if of_rank}
+        for measure, of in samples.items()
+    }
     step_ns = float(np.mean(list(means["step"].values()))) if means["step"] else 0.0
     differs = {measure: outliers(of, step_ns, resolution) for measure, of in samples.items()}
-    found = pipelines(scope)
+    pipeline = pipelines(scope)
     rows = [
-        _row(rank, own, host_of.get(rank), found.stage.get(rank) if found else None, differs)
-        for rank, own in sorted(by_rank.items())
+        _row(rank, of_rank, host_of.get(rank), pipeline.stage.get(rank) if pipeline else None, differs)
+        for rank, of_rank in sorted(by_rank.items())
     ]
     named = _named(rows)
     compared = [row for row in rows if row["rank"] not in damaged]
@@ -207,61 +210,65 @@ def _ranks(scope: Scope, damaged: Collection[int]) -> ArrowTable:
             row["differs"] = "damaged, not compared"
     answer = answer_dicts(_OF_RANKS, rows)
     left_out = left_out_of_means(scope) if scope.steps is None else ""
-    return noted(answer, "\n".join(filter(None, [*_compared(means), named, _bubbles(found, compared), left_out])))
+    return noted(answer, "\n".join(filter(None, [*_compared(means), named, _bubbles(pipeline, compared), left_out])))
 
 
 def _named(rows: list[Row]) -> str:
     """Names the ranks that differ, in a sentence: among many rows they would be missed."""
     from stepscope.base.chosen_numbers import numbers_text
 
-    found = [(row["rank"], row["differs"]) for row in rows if row["differs"]]
-    if not found:
+    differing = [(row["rank"], row["differs"]) for row in rows if row["differs"]]
+    if not differing:
         return ""
-    words = "; ".join(f"rank {rank} ({what})" for rank, what in found[:_MOST_NAMED])
-    more = [rank for rank, _ in found[_MOST_NAMED:]]
-    rest = numbers_text(more) if more else ""
-    return f"Differ from the others: {words}{f'; ranks {rest} too' if rest else ''}."
+    words = "; ".join(f"rank {rank} ({what})" for rank, what in differing[:_MAX_NAMED])
+    more = [rank for rank, _ in differing[_MAX_NAMED:]]
+    others = numbers_text(more) if more else ""
+    return f"Differ from the others: {words}{f'; ranks {others} too' if others else ''}."
 
 
-def _bubbles(found: Pipelines | None, rows: list[Row]) -> str:
+def _bubbles(pipeline: Pipelines | None, rows: list[Row]) -> str:
     """Says how large the bubbles of pipelines are, and how much of that was not measured as waiting."""
     from stepscope.base.units import ratio_text
 
-    known = [(row["bubble_ratio"], row["rank"]) for row in rows if row.get("bubble_ratio") is not None]
-    if found is None or not known:
+    shares = [(row["bubble_ratio"], row["rank"]) for row in rows if row.get("bubble_ratio") is not None]
+    if pipeline is None or not shares:
         return ""
-    stages = f"Pipeline of {found.stages} stages" if found.stages else "Pipeline"
-    most, rank = max(known)
-    words = f"{stages}: bubbles are {ratio_text(sum(share for share, _ in known) / len(known))} of a rank's steps on average, {ratio_text(most)} at most (rank {rank})"
-    if found.unmeasured:
-        words += f"; of {found.unmeasured} of {found.calls} transfers the wait is not measured, and the transfer counts with it"
+    stages = f"Pipeline of {pipeline.stages} stages" if pipeline.stages else "Pipeline"
+    largest, rank = max(shares)
+    words = f"{stages}: bubbles are {ratio_text(sum(share for share, _ in shares) / len(shares))} of a rank's steps on average, {ratio_text(largest)} at most (rank {rank})"
+    if pipeline.unmeasured:
+        words += f"; of {pipeline.unmeasured} of {pipeline.calls} transfers the wait is not measured, and the transfer counts with it"
     return f"{words}."
 
 
 def _row(
-    rank: int, own: list[RankSteps], host: str | None, stage: int | None, differs: dict[str, dict[int, Differs]]
+    rank: int, recordings: list[RankSteps], host: str | None, stage: int | None, differs: dict[str, dict[int, Differs]]
 ) -> Row:
     from stepscope.analysis.ranks.rank_times import PARTS
 
     def total(measure: str) -> int:
-        return sum(int(one.times[measure][one.counted].sum()) for one in own if measure in one.times)
+        return sum(
+            int(steps_of.times[measure][steps_of.counted].sum()) for steps_of in recordings if measure in steps_of.times
+        )
 
-    def ratio(ns: int, whole: int) -> float | None:
-        return ns / whole if whole else None
+    def ratio(ns: int, of: int) -> float | None:
+        return ns / of if of else None
 
-    steps = sum(int(one.counted.sum()) for one in own)
+    steps = sum(int(steps_of.counted.sum()) for steps_of in recordings)
     length = total("step")
     row: Row = {"rank": rank, "steps": steps, "step_ns": ratio(length, steps)}
-    if all(one.devices for one in own):
+    if all(steps_of.devices for steps_of in recordings):
         row["span_ns"] = span = sum(total(part) for part in PARTS)
         for part in PARTS:
             row |= {f"{part}_ns": total(part), f"{part}_ratio": ratio(total(part), span)}
         row["utilization_ratio"] = ratio(total("kernels"), span)
     for wait in ("waiting", "bubble"):
-        if any(wait in one.times for one in own):
+        if any(wait in steps_of.times for steps_of in recordings):
             row |= {f"{wait}_ns": total(wait), f"{wait}_ratio": ratio(total(wait), length)}
     words = ", ".join(
-        f"{_WORDS[measure]} {_distance(found[rank])}" for measure, found in differs.items() if rank in found
+        f"{_WORDS[measure]} {_distance(outliers_of[rank])}"
+        for measure, outliers_of in differs.items()
+        if rank in outliers_of
     )
     return row | {"stage": stage, "differs": words or None, "host": host}
 
@@ -288,6 +295,6 @@ def _compared(means: dict[str, dict[int, float]]) -> list[str]:
         order = sorted(means[measure], key=lambda rank: (means[measure][rank], rank))
         if len(order) < 2 or means[measure][order[-1]] <= OF_STEP * longest:
             continue
-        middle, most = quantile([means[measure][rank] for rank in order], 0.5), order[-1]
-        parts.append(f"{words} {time_text(middle)}, most {time_text(means[measure][most])} (rank {most})")
+        middle, slowest = quantile([means[measure][rank] for rank in order], 0.5), order[-1]
+        parts.append(f"{words} {time_text(middle)}, most {time_text(means[measure][slowest])} (rank {slowest})")
     return [f"Medians of the ranks, per step: {'; '.join(parts)}."] if parts else []

@@ -180,10 +180,10 @@ def roofline(
     """
     from stepscope.analysis.operators.work import device_work_of
 
-    asked = conventions(causal)
+    counting = conventions(causal)
     if by == "priority":
-        return _by_priority(scope, asked, limits)
-    if alone := _has_counters_alone(scope):
+        return _by_priority(scope, counting, limits)
+    if counters_only := _has_counters_alone(scope):
         note = _COUNTED_ALONE if by == "kernel" else f"{_COUNTED_ALONE} {_OF_KERNELS}"
         by = "kernel"
     names = [
@@ -193,27 +193,27 @@ def roofline(
         and (measured or c.name not in _MEASURED)
         and c.name not in _ONLY_PRIORITY
     ]
-    if alone:
+    if counters_only:
         return noted(answer_dicts(_COLUMNS, _rows_of_counters(scope), names), note)
-    found = device_work_of(scope, asked)
-    roofs = roofs_of(found.variants, limits, asked)
+    work = device_work_of(scope, counting)
+    roofs = roofs_of(work.variants, limits, counting)
     rows = sorted(
-        (_row(group, parts, found, roofs, by, measured=measured) for group, parts in _groups(found, roofs, by).items()),
+        (_row(group, parts, work, roofs, by, measured=measured) for group, parts in _groups(work, roofs, by).items()),
         key=lambda row: (-row["device_ns"], row["name"]),
     )
     of_counters = _measured_note(scope) if measured else ""
     return noted(
-        answer_dicts(_COLUMNS, rows, names), " ".join(filter(None, (found.not_recorded, roofs.note, of_counters)))
+        answer_dicts(_COLUMNS, rows, names), " ".join(filter(None, (work.not_recorded, roofs.note, of_counters)))
     )
 
 
-def _by_priority(scope: Scope, asked: Conventions, limits: str) -> ArrowTable:
+def _by_priority(scope: Scope, counting: Conventions, limits: str) -> ArrowTable:
     from stepscope.analysis.kernels.measured import joined_note
     from stepscope.analysis.operators.priority import priority_rows
     from stepscope.analysis.operators.work import device_work_of
 
-    work = device_work_of(scope, asked)
-    roofs = roofs_of(work.variants, limits, asked)
+    work = device_work_of(scope, counting)
+    roofs = roofs_of(work.variants, limits, counting)
     note = " ".join(filter(None, (work.not_recorded, roofs.note, joined_note(scope))))
     return noted(answer_dicts(_COLUMNS, priority_rows(scope, work, roofs), _PRIORITY), note)
 
@@ -231,34 +231,34 @@ def _rows_of_counters(scope: Scope) -> list[dict[str, Any]]:
     from stepscope.analysis.kernels.roofline import counted_kernels
 
     kernels = counted_kernels(scope)
-    whole = sum(one.device_ns or 0 for one in kernels)
+    total_ns = sum(kernel.device_ns or 0 for kernel in kernels)
     return [
         {
-            "name": one.name,
-            "dtype": one.dtype,
-            "count": one.launches,
-            "device_ns": one.device_ns,
-            "share_ratio": None if one.device_ns is None else over(one.device_ns, whole),
-            "bound": one.bound or None,
-            "attainable_ratio": None if one.device_ns is None else over(one.attainable_ns, one.device_ns),
-            "attainable_ns": None if one.attainable_ns is None else round(one.attainable_ns),
-            "flops": one.flops,
-            "moved_bytes": one.dram_bytes,
-            "intensity": None if one.dram_bytes is None else over(one.flops, one.dram_bytes),
-            "flop_per_s": None if one.device_ns is None else over(one.flops, one.device_ns, 1e9),
-            "bytes_per_s": None if one.device_ns is None else over(one.dram_bytes, one.device_ns, 1e9),
-            "peak_flop_per_s": one.peak,
-            "peak_bytes_per_s": one.bandwidth,
-            "counted_ratio": 0.0 if one.flops is None else 1.0,
-            "device_name": one.device_name,
-            "counted_flops": one.flops,
-            "counted_dram_bytes": one.dram_bytes,
-            "counted_l2_bytes": one.l2_bytes,
-            "counted_l1_bytes": one.l1_bytes,
+            "name": kernel.name,
+            "dtype": kernel.dtype,
+            "count": kernel.launches,
+            "device_ns": kernel.device_ns,
+            "share_ratio": None if kernel.device_ns is None else over(kernel.device_ns, total_ns),
+            "bound": kernel.bound or None,
+            "attainable_ratio": None if kernel.device_ns is None else over(kernel.attainable_ns, kernel.device_ns),
+            "attainable_ns": None if kernel.attainable_ns is None else round(kernel.attainable_ns),
+            "flops": kernel.flops,
+            "moved_bytes": kernel.dram_bytes,
+            "intensity": None if kernel.dram_bytes is None else over(kernel.flops, kernel.dram_bytes),
+            "flop_per_s": None if kernel.device_ns is None else over(kernel.flops, kernel.device_ns, 1e9),
+            "bytes_per_s": None if kernel.device_ns is None else over(kernel.dram_bytes, kernel.device_ns, 1e9),
+            "peak_flop_per_s": kernel.peak,
+            "peak_bytes_per_s": kernel.bandwidth,
+            "counted_ratio": 0.0 if kernel.flops is None else 1.0,
+            "device_name": kernel.device_name,
+            "counted_flops": kernel.flops,
+            "counted_dram_bytes": kernel.dram_bytes,
+            "counted_l2_bytes": kernel.l2_bytes,
+            "counted_l1_bytes": kernel.l1_bytes,
             "measured_ratio": 1.0,
-            "note": one.note or None,
+            "note": kernel.note or None,
         }
-        for one in kernels
+        for kernel in kernels
     ]
 
 
@@ -276,25 +276,25 @@ class _Group(NamedTuple):
     device: str | None
 
 
-def _groups(found: DeviceWork, roofs: Roofs, by: str) -> dict[_Group, list[Part]]:
+def _groups(work: DeviceWork, roofs: Roofs, by: str) -> dict[_Group, list[Part]]:
     """The parts behind each row of the answer."""
     from stepscope.analysis.operators.calls import Codes, distinct_rows
 
     column = {"operator": "variant", "kernel": "kernel", "module": "module"}[by]
-    pairs, which = distinct_rows(found.rows["variant"], found.rows[column])
+    pairs, which = distinct_rows(work.rows["variant"], work.rows[column])
 
     def group(variant: int, other: int) -> _Group:
-        own = found.variants[variant]
-        dtype, device = roofs.of[variant].dtype, own.device.name
+        call = work.variants[variant]
+        dtype, device = roofs.of[variant].dtype, call.device.name
         if by == "operator":
-            return _Group(own.name, own.dims, own.types, dtype, device)
+            return _Group(call.name, call.dims, call.types, dtype, device)
         if by == "kernel":
-            return _Group(found.kernels[other], None, None, dtype, device)
-        name = found.modules[other] if other >= 0 else NO_MODULE
+            return _Group(work.kernels[other], None, None, dtype, device)
+        name = work.modules[other] if other >= 0 else NO_MODULE
         return _Group(name, None, None, None, device)
 
     codes = Codes()
-    return found.by_key(codes, codes.all(group(*pair) for pair in pairs)[which])
+    return work.by_key(codes, codes.all(group(*pair) for pair in pairs)[which])
 
 
 class Counted(NamedTuple):
@@ -318,10 +318,10 @@ def counted(parts: list[Part], total: Totals) -> Counted:
     device_ns = sum(part.device_ns for part in parts)
     sums: list[float | None] = []
     covered: list[float] = []
-    for one in ("flops", "dram_bytes", "l2_bytes", "l1_bytes"):
-        ns = sum(getattr(part, f"counted_{one}_ns") for part in parts)
+    for counter in ("flops", "dram_bytes", "l2_bytes", "l1_bytes"):
+        ns = sum(getattr(part, f"counted_{counter}_ns") for part in parts)
         covered.append(ns / device_ns if device_ns else 0.0)
-        sums.append(sum(getattr(part, f"counted_{one}") for part in parts) if ns else None)
+        sums.append(sum(getattr(part, f"counted_{counter}") for part in parts) if ns else None)
     flops, dram, l2, l1 = sums
     of_flops = flops / total.flops if flops is not None and total.flops and covered[0] >= _ALL else None
     of_bytes = dram / total.moved if dram is not None and total.moved and covered[1] >= _ALL else None
@@ -340,8 +340,8 @@ def counted(parts: list[Part], total: Totals) -> Counted:
         )
     elif of_bytes is not None and of_bytes < FEWER_BYTES:
         notes.append(f"{of_bytes:.2f} times the least bytes of device memory: the rest stayed in L2")
-    known = max(covered) if any(value is not None for value in sums) else None
-    return Counted(flops, dram, l2, l1, known, of_flops, of_bytes, tuple(notes))
+    covered_ratio = max(covered) if any(value is not None for value in sums) else None
+    return Counted(flops, dram, l2, l1, covered_ratio, of_flops, of_bytes, tuple(notes))
 
 
 NOT_MEASURED = (
@@ -350,13 +350,13 @@ NOT_MEASURED = (
 
 
 def _row(
-    group: _Group, parts: list[Part], found: DeviceWork, roofs: Roofs, by: str, *, measured: bool
+    group: _Group, parts: list[Part], work: DeviceWork, roofs: Roofs, by: str, *, measured: bool
 ) -> dict[str, Any]:
     device_ns = sum(part.device_ns for part in parts)
     total = totals(parts, roofs)
     count = sum(part.events for part in parts)
     if by == "operator":
-        count = round(sum(part.weight for part in parts if found.variants[part.variant].first))
+        count = round(sum(part.weight for part in parts if work.variants[part.variant].first))
     notes = [roofs.of[part.variant].note for part in parts]
     weights: dict[str, float] = {}
     for part in parts:
@@ -374,12 +374,12 @@ def _row(
     helps = total.flops is None and any(roofs.counted[part.variant] for part in parts)
     if helps:
         bound, notes = None, [HELPER, *notes]
-    told = counted(parts, total)
-    notes = [*told.notes, *notes] if measured else notes
+    measurement = counted(parts, total)
+    notes = [*measurement.notes, *notes] if measured else notes
     first = roofs.of[parts[0].variant]
     if bound is None and first.note.startswith(NO_PEAK):
         bound = NO_PEAK
-    whole = found.device_ns
+    all_ns = work.device_ns
     counted_ns = sum(part.device_ns for part in parts if roofs.counted[part.variant])
     return {
         "name": group.name,
@@ -388,7 +388,7 @@ def _row(
         "dtype": group.dtype,
         "count": count,
         "device_ns": device_ns,
-        "share_ratio": device_ns / whole if whole else None,
+        "share_ratio": device_ns / all_ns if all_ns else None,
         "bound": bound,
         "attainable_ratio": ratio,
         "attainable_ns": None if total.attainable_ns is None else round(total.attainable_ns),
@@ -401,7 +401,7 @@ def _row(
         "peak_bytes_per_s": first.bandwidth,
         "counted_ratio": counted_ns / device_ns if device_ns else None,
         "device_name": group.device,
-        **dict(zip(_MEASURED, told, strict=False)),
+        **dict(zip(_MEASURED, measurement, strict=False)),
         "note": "; ".join(dict.fromkeys(note for note in notes if note)) or None,
     }
 

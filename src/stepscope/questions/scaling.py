@@ -138,8 +138,8 @@ def scaling(
             f"below={below:g} is not an efficiency", hint="give a number from 0 to 1; 0.8 is 80 %", slug="bad-parameter"
         )
     sizes = [_ranks(run.scope) for run in runs]
-    with sound_recordings(runs, alike=False) as (sound, left_out):
-        return _compared(sound, sizes, mode, below, by, left_out)
+    with sound_recordings(runs, alike=False) as (valid, left_out):
+        return _compared(valid, sizes, mode, below, by, left_out)
 
 
 def _compared(
@@ -181,9 +181,9 @@ def _base(runs: Sequence[Run]) -> str:
 
 def _of_fewer(runs: Sequence[Run]) -> str:
     """Names the runs of which not all ranks are included; empty if all are."""
-    there = [(run, len({rank for label in run.labels.values() for rank in label.ranks})) for run in runs]
-    told = [f"{own} of the {run.ranks} ranks of {run.name}" for run, own in there if own < run.ranks]
-    return f"Figures are over {', '.join(told)}." if told else ""
+    recorded = [(run, len({rank for label in run.labels.values() for rank in label.ranks})) for run in runs]
+    described = [f"{count} of the {run.ranks} ranks of {run.name}" for run, count in recorded if count < run.ranks]
+    return f"Figures are over {', '.join(described)}." if described else ""
 
 
 def _devices(runs: Sequence[Recording]) -> str:
@@ -200,8 +200,8 @@ def _devices(runs: Sequence[Recording]) -> str:
 
 
 def _kind(runs: Sequence[Recording], by: str | None) -> str:
-    there = [_offered(run.scope) for run in runs]
-    for run, kinds in zip(runs, there, strict=True):
+    offered = [_offered(run.scope) for run in runs]
+    for run, kinds in zip(runs, offered, strict=True):
         if not kinds:
             raise SourceError(
                 f"{run.name}: no inline measurements, phases or traced steps in it",
@@ -210,13 +210,13 @@ def _kind(runs: Sequence[Recording], by: str | None) -> str:
                 slug="no-inline-profile",
             )
     for kind in _KINDS if by is None else (by,):
-        if all(kind in kinds for kinds in there):
+        if all(kind in kinds for kinds in offered):
             return kind
-    told = "; ".join(
-        f"{run.name} has {', '.join(_WORDS[kind] for kind in kinds)}" for run, kinds in zip(runs, there, strict=True)
+    described = "; ".join(
+        f"{run.name} has {', '.join(_WORDS[kind] for kind in kinds)}" for run, kinds in zip(runs, offered, strict=True)
     )
     raise SourceError(
-        f"the runs were not recorded alike: {told}",
+        f"the runs were not recorded alike: {described}",
         hint="record all of them in the same way",
         slug="recorded-differently",
     )
@@ -232,9 +232,9 @@ _OFFERED = """
 
 def _offered(scope: Scope) -> list[str]:
     """The forms in which a run can be compared; iterations alone only if there is nothing else."""
-    (there,) = scope.sql(_OFFERED).to_pylist()
-    kinds = [kind for kind in _KINDS if there[kind]]
-    return kinds or (["label"] if there["iterations"] else [])
+    (present,) = scope.sql(_OFFERED).to_pylist()
+    kinds = [kind for kind in _KINDS if present[kind]]
+    return kinds or (["label"] if present["iterations"] else [])
 
 
 def _rows(runs: Sequence[Recording], kind: str) -> list[list[dict[str, Any]]]:
@@ -245,21 +245,21 @@ def _rows(runs: Sequence[Recording], kind: str) -> list[list[dict[str, Any]]]:
     if kind == "phase":
         return _all_with_other_steps([_phases(run.scope) for run in runs])
     parts = [step_parts(run.scope) for run in runs]
-    if all(separates_waiting(run.scope, own) for run, own in zip(runs, parts, strict=True)):
-        for own in parts:
-            split_waiting(own)
-    return [as_rows(own) for own in parts]
+    if all(separates_waiting(run.scope, of_run) for run, of_run in zip(runs, parts, strict=True)):
+        for of_run in parts:
+            split_waiting(of_run)
+    return [as_rows(of_run) for of_run in parts]
 
 
 def _phases(scope: Scope) -> list[dict[str, Any]]:
     """The phases of each rank, with the uncertainty that `diff` assumes."""
     from stepscope.questions import find
 
-    whole, parts = phase_means(scope)
-    known, rows = parts | {"step": whole}, []
+    step, parts = phase_means(scope)
+    means, rows = parts | {"step": step}, []
     for place, row in enumerate(ask_within(find("phases"), scope).rows()):
-        alone = RankMean(Fraction(row["mean_ns"]), 0, None)
-        mean = known.get(row["phase"], {}).get(row["rank"], alone)
+        single = RankMean(Fraction(row["mean_ns"]), 0, None)
+        mean = means.get(row["phase"], {}).get(row["rank"], single)
         rows.append(as_event(place, row["rank"], row["phase"], mean))
     return rows
 
@@ -270,39 +270,39 @@ def _all_with_other_steps(runs: list[list[dict[str, Any]]]) -> list[list[dict[st
         for rows in runs:
             if all(row["label"] != OTHER_STEPS for row in rows):
                 ranks = [row["rank"] for row in rows if row["kind"] == "iteration"]
-                nothing = RankMean(Fraction(0), 0, None)
-                rows += [as_event(len(rows) + place, rank, OTHER_STEPS, nothing) for place, rank in enumerate(ranks)]
+                zero = RankMean(Fraction(0), 0, None)
+                rows += [as_event(len(rows) + place, rank, OTHER_STEPS, zero) for place, rank in enumerate(ranks)]
     return runs
 
 
 def _ranks(scope: Scope) -> int:
-    (there,) = scope.sql("SELECT max(world_size) AS size, count(*) AS ranks FROM rank").to_pylist()
-    return int(max(there["size"] or 0, there["ranks"]))
+    (counts,) = scope.sql("SELECT max(world_size) AS size, count(*) AS ranks FROM rank").to_pylist()
+    return int(max(counts["size"] or 0, counts["ranks"]))
 
 
-_ALIKE = 1e-3
+_TOLERANCE = 1e-3
 
 
 def _mode(mode: str | None, batches: dict[tuple[int, int], Rate], runs: int) -> tuple[str, str]:
     """Weak or strong, and why; a requested mode stands, with a remark if the batches contradict it."""
-    known = [batches[key] for key in sorted(batches)]
+    rates_of = [batches[key] for key in sorted(batches)]
     if runs < 2:
         return mode or "weak", ""
-    if len(known) < runs:
+    if len(rates_of) < runs:
         return mode or "weak", "" if mode else (
             "Taken for weak scaling (the same work on each rank): not all runs have their batches. "
             "--mode strong is for a batch that all ranks share."
         )
-    per_rank = [rate.per_step / len(rate.ranks) for rate in known]
-    of_job = [own * ranks for own, (ranks, _) in zip(per_rank, sorted(batches), strict=True)]
-    same = {"weak": _all_alike(per_rank), "strong": _all_alike(of_job)}
-    told = {
+    per_rank = [rate.per_step / len(rate.ranks) for rate in rates_of]
+    of_job = [samples * ranks for samples, (ranks, _) in zip(per_rank, sorted(batches), strict=True)]
+    same = {"weak": _all_equal(per_rank), "strong": _all_equal(of_job)}
+    described = {
         "weak": f"{count_text(per_rank[0])} samples on each rank",
         "strong": f"{count_text(of_job[0])} samples on all ranks together",
     }
-    for found in MODES if mode is None else ():
-        if same[found]:
-            return found, f"{found.capitalize()} scaling: a step has {told[found]} in every run."
+    for name in MODES if mode is None else ():
+        if same[name]:
+            return name, f"{name.capitalize()} scaling: a step has {described[name]} in every run."
     chosen = mode or "weak"
     if same[chosen]:
         return chosen, ""
@@ -315,15 +315,15 @@ def _mode(mode: str | None, batches: dict[tuple[int, int], Rate], runs: int) -> 
     )
 
 
-def _all_alike(values: Sequence[float]) -> bool:
-    return all(math.isclose(value, values[0], rel_tol=_ALIKE) for value in values)
+def _all_equal(values: Sequence[float]) -> bool:
+    return all(math.isclose(value, values[0], rel_tol=_TOLERANCE) for value in values)
 
 
 def _linear(batches: dict[tuple[int, int], Rate]) -> str:
     """Samples per second of each run, as a share of linear scaling."""
     if len(batches) < 2:
         return ""
-    told = []
+    described = []
     first: float | None = None
     for (ranks, _), rate in sorted(batches.items()):
         # Nothing is known about ranks that were not recorded.
@@ -332,5 +332,5 @@ def _linear(batches: dict[tuple[int, int], Rate]) -> str:
         each = rate.per_second / ranks
         part = "" if first is None else f", {ratio_text(each / first)} of linear"
         first = each if first is None else first
-        told.append(f"{rate_text(rate)} on {ranks} {plural(ranks, 'rank')}{part}")
-    return f"Samples per second: {'; '.join(told)}."
+        described.append(f"{rate_text(rate)} on {ranks} {plural(ranks, 'rank')}{part}")
+    return f"Samples per second: {'; '.join(described)}."

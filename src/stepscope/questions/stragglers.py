@@ -121,87 +121,87 @@ def stragglers(scope: Scope, by: str = "rank") -> ArrowTable:
     """
     from stepscope.analysis.ranks.skew import find_skew
 
-    lateness = find_skew(scope)
+    skew = find_skew(scope)
     names = _FORMS[by]
-    if lateness is None or not lateness.collectives:
-        return noted(answer_dicts(_COLUMNS, (), names), _nothing(scope))
+    if skew is None or not skew.collectives:
+        return noted(answer_dicts(_COLUMNS, (), names), _no_waits(scope))
     forms = {"rank": _by_rank, "step": _by_step, "cause": _by_cause, "collective": _by_collective}
-    rows = [row for row in forms[by](scope, lateness) if row["rank"] in scope.ranks]
+    rows = [row for row in forms[by](scope, skew) if row["rank"] in scope.ranks]
     answer = answer_dicts(_COLUMNS, rows, names)
-    return noted(answer, _note(scope, lateness))
+    return noted(answer, _note(scope, skew))
 
 
-def _by_rank(scope: Scope, lateness: RankSkew) -> Iterator[dict[str, Any]]:
+def _by_rank(scope: Scope, skew: RankSkew) -> Iterator[dict[str, Any]]:
     from stepscope.analysis.ranks.delay_cause import explain_delay
     from stepscope.analysis.ranks.straggler import LATE_ABOVE, late_in_collectives
 
-    found = late_in_collectives(lateness)
-    asked = lateness.wait_ns * lateness.requested
-    directly, own = lateness.by_rank(asked), lateness.by_rank(asked, of=lateness.waiter)
-    charged = lateness.by_rank(lateness.charged_ns)
+    late_ranks = late_in_collectives(skew)
+    requested_ns = skew.wait_ns * skew.requested
+    directly, waited = skew.by_rank(requested_ns), skew.by_rank(requested_ns, of=skew.waiter)
+    charged = skew.by_rank(skew.charged_ns)
     for rank in sorted(charged, key=lambda rank: (-round(charged[rank].sum()), rank)):
-        last = lateness.last.get(rank, 0)
-        row = _charged(lateness, charged[rank].tolist())
+        last = skew.last.get(rank, 0)
+        row = _charged(skew, charged[rank].tolist())
         ratio = row["step_ratio"]
         yield {
             "rank": rank,
-            "late": None if ratio is None else found is not None and rank in found.ranks,
+            "late": None if ratio is None else late_ranks is not None and rank in late_ranks.ranks,
             "last": last,
-            "last_ratio": last / lateness.attended[rank] if lateness.attended.get(rank) else None,
+            "last_ratio": last / skew.attended[rank] if skew.attended.get(rank) else None,
             "waited_by_others_ns": int(directly[rank]),
             **row,
-            "waited_ns": int(own[rank]),
-            "why": explain_delay(scope, lateness, rank) or None if ratio is None or ratio >= LATE_ABOVE else None,
+            "waited_ns": int(waited[rank]),
+            "why": explain_delay(scope, skew, rank) or None if ratio is None or ratio >= LATE_ABOVE else None,
         }
 
 
-def _charged(lateness: RankSkew, causes: list[float]) -> dict[str, Any]:
+def _charged(skew: RankSkew, causes: list[float]) -> dict[str, Any]:
     """Integer ns that add up."""
-    whole = [round(ns) for ns in causes]
-    skew_ns = lateness.per_step(sum(whole))
-    step_ns = lateness.step_ns
+    integers = [round(ns) for ns in causes]
+    skew_ns = skew.per_step(sum(integers))
+    step_ns = skew.step_ns
     return {
-        "charged_ns": sum(whole),
+        "charged_ns": sum(integers),
         "skew_ns": skew_ns,
         "step_ratio": skew_ns / step_ns if step_ns else None,
-        **dict(zip(_CAUSES, whole, strict=True)),
+        **dict(zip(_CAUSES, integers, strict=True)),
     }
 
 
-def _by_step(scope: Scope, lateness: RankSkew) -> Iterator[dict[str, Any]]:  # noqa: ARG001
+def _by_step(scope: Scope, skew: RankSkew) -> Iterator[dict[str, Any]]:  # noqa: ARG001
     import numpy as np
 
-    keys, of = np.unique(np.stack([lateness.late, lateness.step], axis=1), axis=0, return_inverse=True)
+    keys, of = np.unique(np.stack([skew.late, skew.step], axis=1), axis=0, return_inverse=True)
     sums = np.zeros((len(keys), len(_CAUSES)))
-    np.add.at(sums, of.ravel(), lateness.charged_ns)
+    np.add.at(sums, of.ravel(), skew.charged_ns)
     for (rank, step), causes in zip(keys.tolist(), sums.tolist(), strict=True):
-        yield {"rank": rank, "step": None if step < 0 else step, **_charged(lateness, causes)}
+        yield {"rank": rank, "step": None if step < 0 else step, **_charged(skew, causes)}
 
 
-def _by_cause(scope: Scope, lateness: RankSkew) -> Iterator[dict[str, Any]]:
+def _by_cause(scope: Scope, skew: RankSkew) -> Iterator[dict[str, Any]]:
     from stepscope.analysis.ranks.delay_cause import cause_shares, slower_names
     from stepscope.analysis.ranks.skew import CAUSES
 
-    charged = lateness.by_rank(lateness.charged_ns)
-    waited = int(lateness.wait_ns[lateness.requested].sum())
+    charged = skew.by_rank(skew.charged_ns)
+    waited = int(skew.wait_ns[skew.requested].sum())
     for rank in sorted(charged, key=lambda rank: -charged[rank].sum()):
-        whole = charged[rank].sum()
-        if whole <= _LITTLE * waited:
+        total_ns = charged[rank].sum()
+        if total_ns <= _LITTLE * waited:
             break
         shares = cause_shares(charged[rank])
         for place in (-charged[rank]).argsort(kind="stable").tolist():
             ns = charged[rank][place]
-            if abs(ns) < _LITTLE * whole:
+            if abs(ns) < _LITTLE * total_ns:
                 continue
-            skew_ns = lateness.per_step(ns)
+            skew_ns = skew.per_step(ns)
             yield {
                 "rank": rank,
                 "cause": CAUSES[place],
                 "charged_ns": round(ns),
                 "skew_ns": skew_ns,
-                "step_ratio": skew_ns / lateness.step_ns if lateness.step_ns else None,
+                "step_ratio": skew_ns / skew.step_ns if skew.step_ns else None,
                 "share_ratio": float(shares[place]) if ns > 0 else None,
-                "why": ", ".join(slower_names(scope, lateness, rank, CAUSES[place])) or None,
+                "why": ", ".join(slower_names(scope, skew, rank, CAUSES[place])) or None,
             }
 
 
@@ -212,36 +212,36 @@ _COLLECTIVES = """
 """
 
 
-def _by_collective(scope: Scope, lateness: RankSkew) -> Iterator[dict[str, Any]]:
+def _by_collective(scope: Scope, skew: RankSkew) -> Iterator[dict[str, Any]]:
     """Each collective that a rank waited in, the longest waits first."""
     import numpy as np
 
     from stepscope.analysis.ranks.skew import CAUSES
-    from stepscope.query.scope import Scope as Whole
+    from stepscope.query.scope import Scope as FullScope
 
-    asked = np.flatnonzero(lateness.requested)
-    matches, of = np.unique(lateness.match[asked], return_inverse=True)
-    with Whole(scope.store, all_times=True) as whole:
-        found = whole.sql(_COLLECTIVES, {"match": matches.tolist()}).to_pylist()
-    facts = {row["match_id"]: row for row in found}
-    waited = np.bincount(of, lateness.wait_ns[asked], minlength=len(matches))
+    requested = np.flatnonzero(skew.requested)
+    matches, of = np.unique(skew.match[requested], return_inverse=True)
+    with FullScope(scope.store, all_times=True) as full_scope:
+        rows_of_matches = full_scope.sql(_COLLECTIVES, {"match": matches.tolist()}).to_pylist()
+    facts = {row["match_id"]: row for row in rows_of_matches}
+    waited = np.bincount(of, skew.wait_ns[requested], minlength=len(matches))
     for number in np.lexsort((matches, -waited)).tolist():
-        rows = asked[of == number]
-        longest = rows[lateness.wait_ns[rows].argmax()]
-        step = int(lateness.step[longest])
+        rows = requested[of == number]
+        longest = rows[skew.wait_ns[rows].argmax()]
+        step = int(skew.step[longest])
         yield {
-            "rank": int(lateness.late[longest]),
+            "rank": int(skew.late[longest]),
             "step": None if step < 0 else step,
-            "start_ns": int(lateness.late_end[longest]),
+            "start_ns": int(skew.late_end[longest]),
             **{name: facts[int(matches[number])][name] for name in ("operation", "group", "message_bytes")},
             "waited_by_others_ns": int(waited[number]),
-            "max_ns": int(lateness.wait_ns[longest]),
-            "max_rank": int(lateness.waiter[longest]),
-            "cause": CAUSES[int(lateness.causes_ns[rows].sum(axis=0).argmax())],
+            "max_ns": int(skew.wait_ns[longest]),
+            "max_rank": int(skew.waiter[longest]),
+            "cause": CAUSES[int(skew.causes_ns[rows].sum(axis=0).argmax())],
         }
 
 
-def _nothing(scope: Scope) -> str:
+def _no_waits(scope: Scope) -> str:
     """Says why nothing is known about waits, and what would show them."""
     ranks, size = scope.store.ranks, scope.value("SELECT max(world_size) FROM rank")
     if len(ranks) > 1:
@@ -257,64 +257,66 @@ def _nothing(scope: Scope) -> str:
     )
 
 
-def _note(scope: Scope, lateness: RankSkew) -> str:
+def _note(scope: Scope, skew: RankSkew) -> str:
     from stepscope.analysis.ranks.collectives import LACKS_RANKS
-    from stepscope.query.scope import Scope as Whole
+    from stepscope.query.scope import Scope as FullScope
     from stepscope.query.sound import damaged_ranks, ranks_text
 
-    with Whole(scope.store, all_times=True) as whole:
-        damaged = damaged_ranks(whole)
-        lacking = whole.value(
+    with FullScope(scope.store, all_times=True) as full_scope:
+        damaged = damaged_ranks(full_scope)
+        lacking = full_scope.value(
             f"SELECT count(DISTINCT match_id) FROM collective WHERE match_id IS NOT NULL AND {LACKS_RANKS}"
         )
-    untold = lateness.undecided
-    number = lateness.collectives
+    undecided = skew.undecided
+    number = skew.collectives
     were = "collective was" if number == 1 else "collectives were"
-    lines = [f"{number} {were} matched over {len(lateness.ranks)} ranks"]
-    if untold:
-        told = "the clocks do not tell who arrived last"
-        told += ", or it was a rank that is left out" if damaged else ""
-        lines.append(f"for {untold} of them {told}, and no rank is charged")
+    lines = [f"{number} {were} matched over {len(skew.ranks)} ranks"]
+    if undecided:
+        reason = "the clocks do not tell who arrived last"
+        reason += ", or it was a rank that is left out" if damaged else ""
+        lines.append(f"for {undecided} of them {reason}, and no rank is charged")
     if lacking:
         lines.append("some lack a rank of their group, which may be the one that the others waited for")
     if damaged:
         lines.append(f"{ranks_text(damaged)}, whose recording is damaged, left out")
-    if not lateness.followed:
+    if not skew.followed:
         lines.append("waits cannot be followed to their origin and stay with the rank that came last")
-    return f"{'; '.join(lines)}. {_named(lateness, 'No recorded rank' if lacking else 'No rank')}".strip()
+    return f"{'; '.join(lines)}. {_named(skew, 'No recorded rank' if lacking else 'No rank')}".strip()
 
 
-def _named(lateness: RankSkew, none: str) -> str:
+def _named(skew: RankSkew, none: str) -> str:
     """Names the straggler, or says how far the latest rank is from being one; empty if no step is marked."""
     from stepscope.analysis.ranks.skew import CAUSES
     from stepscope.analysis.ranks.straggler import LATE_ABOVE, late_in_collectives, recorded_skew
     from stepscope.base.units import ratio_text, time_text
     from stepscope.query.sound import ranks_text
 
-    if not lateness.step_ns:
+    if not skew.step_ns:
         return ""
-    found, late = late_in_collectives(lateness), recorded_skew(lateness)
-    rank = max(late, key=lambda one: late[one])
-    ratio = late[rank] / lateness.step_ns
-    charged = lateness.by_rank(lateness.charged_ns)[rank]
-    before_ns = lateness.per_step(charged[CAUSES.index("before the recording")])
+    straggler, late = late_in_collectives(skew), recorded_skew(skew)
+    rank = max(late, key=lambda late_rank: late[late_rank])
+    ratio = late[rank] / skew.step_ns
+    charged = skew.by_rank(skew.charged_ns)[rank]
+    before_ns = skew.per_step(charged[CAUSES.index("before the recording")])
     before = (
         f"; {time_text(before_ns)} more lie before its recording starts, and are not counted"
         if round(before_ns) > 0
         else ""
     )
-    if found is not None:
+    if straggler is not None:
         also = (
-            f", as {'do' if len(found.ranks) > 2 else 'does'} {ranks_text(found.ranks[1:])} nearly"
-            if found.ranks[1:]
+            f", as {'do' if len(straggler.ranks) > 2 else 'does'} {ranks_text(straggler.ranks[1:])} nearly"
+            if straggler.ranks[1:]
             else ""
         )
         return f"Rank {rank} is a straggler: it costs each of the others {time_text(late[rank])} of a step, {ratio_text(ratio)}{also}{before}."
     if ratio <= 0:
         return ""
-    least = (
+    threshold = (
         f", and a straggler {ratio_text(LATE_ABOVE)} or more"
         if ratio < LATE_ABOVE
         else ", and more than half of the ranks nearly as much"
     )
-    return f"{none} is a straggler: rank {rank} costs the others most, {ratio_text(ratio)} of a step{least}{before}."
+    return (
+        f"{none} is a straggler: rank {rank} costs the others most, {ratio_text(ratio)} of a step{threshold}{before}."
+    )

@@ -102,7 +102,7 @@ def summary(scope: Scope) -> ArrowTable:
     from stepscope.findings.rules.data_quality import hides_idle
 
     facts = scope.cached(Facts, lambda: Facts(scope))
-    found = judge(facts, all_rules() if events <= ALL_RULES_UP_TO else quick())
+    findings = judge(facts, all_rules() if events <= ALL_RULES_UP_TO else quick())
     checks = scope.sql(
         """
         SELECT "check", severity, string_agg(DISTINCT affects, ',') AS affects,
@@ -114,19 +114,19 @@ def summary(scope: Scope) -> ArrowTable:
         """
     ).to_pylist()
     with undamaged_facts(facts) as judged:
-        own, times = judged.scope, judged.times
+        valid_scope, times = judged.scope, judged.times
         sections: tuple[tuple[str, list[Row]], ...] = (
-            ("verdict", list(_verdict(found))),
+            ("verdict", list(_verdict(findings))),
             ("recorded", list(_recorded(scope, judged))),
-            ("step time", [*_step_time(judged), *_throughput(own)]),
+            ("step time", [*_step_time(judged), *_throughput(valid_scope)]),
             ("phases", list(_phases(judged))),
             ("breakdown", list(_breakdown(times))),
             ("device", [] if hides_idle(judged) else list(_device(times))),
-            ("findings", list(_worth_changing(found))),
-            ("bounds", list(_bounds(found))),
-            ("operators", top_operators(own, TOP)),
-            ("kernels", top_kernels(own, TOP)),
-            ("modules", top_modules(own, TOP)),
+            ("findings", list(_worth_changing(findings))),
+            ("bounds", list(_bounds(findings))),
+            ("operators", top_operators(valid_scope, TOP)),
+            ("kernels", top_kernels(valid_scope, TOP)),
+            ("modules", top_modules(valid_scope, TOP)),
             ("checks", [_check(check, scope) for check in checks]),
         )
     listed = ({"section": section, **row} for section, rows in sections for row in rows)
@@ -141,20 +141,20 @@ def _throughput(scope: Scope) -> Iterator[Row]:
         yield {"item": "throughput", "text": words}
 
 
-def _verdict(found: list[RankedFinding]) -> Iterator[Row]:
+def _verdict(findings: list[RankedFinding]) -> Iterator[Row]:
     """The first finding, what to look at next, and what else limits the step."""
-    limits = [one for one in found if one.limits]
-    for place, one in enumerate(limits):
-        share = one.finding.share
+    limits = [ranked for ranked in findings if ranked.limits]
+    for place, ranked in enumerate(limits):
+        share = ranked.finding.share
         yield {
-            "item": one.rule.id,
-            "severity": one.severity,
-            "text": one.finding.title,
+            "item": ranked.rule.id,
+            "severity": ranked.severity,
+            "text": ranked.finding.title,
             "share_ratio": share,
-            "time_ns": None if share is None else round(share * one.step_ns),
+            "time_ns": None if share is None else round(share * ranked.step_ns),
         }
         if place == 0:
-            yield {"item": "next", "text": one.finding.advice}
+            yield {"item": "next", "text": ranked.finding.advice}
 
 
 def _recorded(scope: Scope, facts: Facts) -> Iterator[Row]:
@@ -178,9 +178,9 @@ def _recorded(scope: Scope, facts: Facts) -> Iterator[Row]:
     for row in devices(scope):
         text = ", ".join(("device", *_capabilities(row)))
         yield {"item": row["name"] or unknown_model(row["kind"]), "count": row["devices"], "text": text}
-    own = facts.scope
-    rules = own.sql("SELECT DISTINCT rule FROM step ORDER BY rule").column("rule").to_pylist()
-    numbers = own.sql("SELECT DISTINCT step FROM step").column("step").to_pylist()
+    valid_scope = facts.scope
+    rules = valid_scope.sql("SELECT DISTINCT rule FROM step ORDER BY rule").column("rule").to_pylist()
+    numbers = valid_scope.sql("SELECT DISTINCT step FROM step").column("step").to_pylist()
     times = facts.times
     count = times.steps
     if rules == ["whole recording"]:
@@ -239,19 +239,19 @@ def _ranks(scope: Scope, facts: Facts) -> Row:
 def _clocks(scope: Scope) -> Iterator[Row]:
     """How well the clocks of several ranks agree, if events were recorded."""
     rows = scope.sql("SELECT * FROM rank WHERE clock_rule IN ('same host', 'epoch', 'collectives')").to_pylist()
-    known = [row for row in rows if row["clock_uncertainty_ns"] is not None]
-    shared = not known and all(row["clock_rule"] == "same host" for row in rows)
+    aligned = [row for row in rows if row["clock_uncertainty_ns"] is not None]
+    shared = not aligned and all(row["clock_rule"] == "same host" for row in rows)
     if len(rows) < 2 or shared or not scope.value("SELECT count(*) FROM step"):
         return
-    worst = max((row["clock_uncertainty_ns"] for row in known), default=None)
+    worst = max((row["clock_uncertainty_ns"] for row in aligned), default=None)
     ahead = [row["clock_offset_ns"] or 0 for row in rows]
     words = []
     if worst is not None:
         words.append(f"ends of matched collectives agree to within {time_text(worst)}")
     if any(ahead):
         words.append(f"clocks up to {time_text(max(ahead) - min(ahead))} apart were aligned")
-    if unknown := len(rows) - len(known):
-        whose = "the ranks" if not known else f"{unknown} of {len(rows)} ranks"
+    if unknown := len(rows) - len(aligned):
+        whose = "the ranks" if not aligned else f"{unknown} of {len(rows)} ranks"
         words.append(f"no collective tells how far the clocks of {whose} are off")
     yield {"item": "clocks", "count": len(rows), "time_ns": worst, "text": "; ".join(words)}
 
@@ -360,37 +360,37 @@ def _device(times: Times) -> Iterator[Row]:
     }
 
 
-def _savings(found: list[RankedFinding]) -> list[RankedFinding]:
-    worth = [one for one in found if not one.limits and one.finding.saving_ns is not None]
+def _savings(findings: list[RankedFinding]) -> list[RankedFinding]:
+    worth = [ranked for ranked in findings if not ranked.limits and ranked.finding.saving_ns is not None]
     return worth[:TOP_FINDINGS]
 
 
-def _worth_changing(found: list[RankedFinding]) -> Iterator[Row]:
+def _worth_changing(findings: list[RankedFinding]) -> Iterator[Row]:
     """The largest losses besides what the verdict names, with what a cure could save at most."""
-    for one in _savings(found):
-        high = one.finding.saving_ns or 0.0
+    for ranked in _savings(findings):
+        high = ranked.finding.saving_ns or 0.0
         yield {
-            "item": one.rule.id,
-            "severity": one.severity,
-            "rank": one.finding.rank,
+            "item": ranked.rule.id,
+            "severity": ranked.severity,
+            "rank": ranked.finding.rank,
             "time_ns": round(high),
-            "share_ratio": one.saving_share,
-            "text": one.finding.title,
+            "share_ratio": ranked.saving_share,
+            "text": ranked.finding.title,
         }
 
 
-def _bounds(found: list[RankedFinding]) -> Iterator[Row]:
+def _bounds(findings: list[RankedFinding]) -> Iterator[Row]:
     """What readers should know about the listed savings."""
     from stepscope.findings.declare import WITH_HOST, WITH_OTHERS
 
-    listed = _savings(found)
-    advice = "".join(one.finding.advice for one in listed)
+    listed = _savings(findings)
+    advice = "".join(ranked.finding.advice for ranked in listed)
     if WITH_HOST in advice:
         yield {"item": "host", "text": "Upper bounds: they include waits that may not shrink."}
     if WITH_OTHERS in advice:
         yield {"item": "others", "text": "They are of ranks' own time." + WITH_OTHERS}
-    for caveat in dict.fromkeys(one.caveat for one in listed if one.caveat):
-        of = ", ".join(one.rule.id for one in listed if one.caveat == caveat)
+    for caveat in dict.fromkeys(ranked.caveat for ranked in listed if ranked.caveat):
+        of = ", ".join(ranked.rule.id for ranked in listed if ranked.caveat == caveat)
         yield {"item": of, "text": f"{of}:{caveat}"}
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _GENERATIONS = ("Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell")
 HELPERS = "helper kernels that multiply nothing (layout, reduction of parts)"
-UNTOLD = "the kernel's name does not tell"
+UNKNOWN_BY_NAME = "the kernel's name does not tell"
 NONE_THERE = "the device has none"
 
 _COLUMNS = (
@@ -89,42 +89,42 @@ def tensor_cores(scope: Scope, by: str = "device") -> ArrowTable:
     from stepscope.analysis.operators.work import device_work_of
     from stepscope.query.sound import damaged_ranks, ranks_text
 
-    found = device_work_of(scope)
+    work = device_work_of(scope)
     damaged = damaged_ranks(scope, LAUNCHED_WORK) if by == "device" else ()
     names = [c.name for c in _COLUMNS if c.name in _FORMS[by] or c.name not in _KEYS]
     groups: dict[tuple[Any, ...], _Sum] = {}
-    whole = 0
-    for key, piece, ns in _pieces(found, by):
-        whole += 0 if key[0] in damaged else ns
+    total_ns = 0
+    for key, piece, ns in _pieces(work, by):
+        total_ns += 0 if key[0] in damaged else ns
         if by == "device" or piece.eligible:
             groups.setdefault(key, _Sum()).add(piece, ns)
     listed = sorted(groups.items(), key=lambda item: (-item[1].eligible, str(item[0])))
     if by == "device":
         listed = sorted(groups.items())
-    rows = [_row(key, own, by, 0 if key[0] in damaged else whole) for key, own in listed]
+    rows = [_row(key, total, by, 0 if key[0] in damaged else total_ns) for key, total in listed]
     answered = answer_dicts(_COLUMNS, rows, names)
     if by != "device" or not rows:
         return answered
-    told = _reasons(own for key, own in listed if key[0] not in damaged)
+    reasons = _reasons(total for key, total in listed if key[0] not in damaged)
     if damaged:
-        told += f"\nShares of all kernels' time, and these reasons, leave out {ranks_text(damaged)}: damaged."
-    return noted(answered, told.strip())
+        reasons += f"\nShares of all kernels' time, and these reasons, leave out {ranks_text(damaged)}: damaged."
+    return noted(answered, reasons.strip())
 
 
 def _reasons(sums: Iterable[_Sum]) -> str:
     """Says why eligible time is not on tensor cores, and why some of what is there is slow, for all devices."""
-    whole = _Sum()
-    for one in sums:
-        whole.eligible += one.eligible
-        for own, reasons in ((whole.why, one.why), (whole.slow, one.slow)):
+    total = _Sum()
+    for part in sums:
+        total.eligible += part.eligible
+        for target, reasons in ((total.why, part.why), (total.slow, part.slow)):
             for reason, ns in reasons.items():
-                own[reason] = own.get(reason, 0) + ns
+                target[reason] = target.get(reason, 0) + ns
     lines = (
-        (whole.why, "Eligible and not on tensor cores, of the eligible time"),
-        (whole.slow, "On tensor cores and below their speed, of the eligible time"),
+        (total.why, "Eligible and not on tensor cores, of the eligible time"),
+        (total.slow, "On tensor cores and below their speed, of the eligible time"),
     )
-    listed = ((words, _listed(reasons, whole.eligible, "device")) for reasons, words in lines)
-    return "\n".join(f"{words}: {told}." for words, told in listed if told)
+    listed = ((words, _listed(reasons, total.eligible, "device")) for reasons, words in lines)
+    return "\n".join(f"{words}: {listed_reasons}." for words, listed_reasons in listed if listed_reasons)
 
 
 _KEYS = frozenset(name for names in _FORMS.values() for name in names)
@@ -150,7 +150,7 @@ class _Sum:
         self.eligible += ns
         if piece.used:
             self.used += ns
-        elif piece.used is None and piece.why == UNTOLD:
+        elif piece.used is None and piece.why == UNKNOWN_BY_NAME:
             self.unknown += ns
         if piece.why:
             self.why[piece.why] = self.why.get(piece.why, 0) + ns
@@ -158,14 +158,14 @@ class _Sum:
             self.slow[piece.slow] = self.slow.get(piece.slow, 0) + ns
 
 
-def _pieces(found: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece, int]]:
+def _pieces(work_of: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece, int]]:
     """Kernel time with its traits, by the key of its row."""
     import numpy as np
 
     from stepscope.analysis.operators.calls import distinct_rows
     from stepscope.costs import known_devices, tensor_core_use
 
-    rows = found.rows
+    rows = work_of.rows
     kernels = rows["work"] < 2
     zero = np.zeros(int(kernels.sum()), np.int64)
     rank, device = (rows[name][kernels] if by == "device" else zero for name in ("rank", "device"))
@@ -174,7 +174,7 @@ def _pieces(found: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece, i
     times = np.bincount(which, weights=rows["device_ns"][kernels], minlength=len(distinct))
     hardware, result = known_devices(), []
     for (in_rank, on, number, kernel), ns in zip(distinct, times.tolist(), strict=True):
-        variant, name = found.variants[number], found.kernels[kernel]
+        variant, name = work_of.variants[number], work_of.kernels[kernel]
         dtype = None if variant.work is None else variant.work.dtype
         use = tensor_core_use(name, dtype)
         device_name = variant.device.name
@@ -192,9 +192,9 @@ def _judge(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware
     from stepscope.costs import PRODUCTS, kernel_class, lacks_tensor_cores, misaligned, model_of, product_type
 
     work, model = variant.work, model_of(variant.name)
-    called = model is not None and model.is_eligible
-    alone = model is None and kernel_class(kernel) in PRODUCTS
-    if not (called or alone or use.used):
+    by_operator = model is not None and model.is_eligible
+    by_name = model is None and kernel_class(kernel) in PRODUCTS
+    if not (by_operator or by_name or use.used):
         return _Piece(False, use.used, "", "")
     if use.used:
         return _Piece(True, True, "", _slowness(variant, kernel, use, hardware))
@@ -207,13 +207,13 @@ def _judge(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware
         limits = hardware.find(variant.device.name, variant.device.sm_count)
         has = limits is not None and "tf32" in limits.matrix
         if has and use.used is None:  # TF32 is a switch, which inputs do not show
-            return _Piece(True, None, UNTOLD, "")
+            return _Piece(True, None, UNKNOWN_BY_NAME, "")
         cure = "neither TF32 nor mixed precision" if has else "mixed precision is off"
         return _Piece(True, use.used, f"{dtype}: {cure}", "")
     if dtype in ("float64", "complex128"):
         return _Piece(True, use.used, f"{dtype}", "")
     if use.used is None:
-        return _Piece(True, None, UNTOLD, "")
+        return _Piece(True, None, UNKNOWN_BY_NAME, "")
     wrong = misaligned(variant.name, variant.dims, variant.types, variant.strides)
     if wrong:
         sizes = ", ".join(f"{w.dimension} = {w.size}" for w in wrong)
@@ -231,32 +231,32 @@ def _slowness(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardw
         sizes = ", ".join(f"{w.dimension} = {w.size}" for w in wrong)
         why = f" ({sizes}: not a multiple of {wrong[0].multiple})" if wrong else ""
         return f"operands aligned to one element{why}"
-    own = hardware.generation(variant.device.name)
-    if own in _GENERATIONS and use.generation in _GENERATIONS:
-        behind = _GENERATIONS.index(own) - _GENERATIONS.index(use.generation)
+    generation = hardware.generation(variant.device.name)
+    if generation in _GENERATIONS and use.generation in _GENERATIONS:
+        behind = _GENERATIONS.index(generation) - _GENERATIONS.index(use.generation)
         # Ada has Ampere's instructions, with FP8 in addition.
-        if behind > 0 and (use.generation, own) != ("Ampere", "Ada"):
-            return f"kernel made for {use.generation}, device is {own}"
+        if behind > 0 and (use.generation, generation) != ("Ampere", "Ada"):
+            return f"kernel made for {use.generation}, device is {generation}"
     return ""
 
 
-def _row(key: tuple[Any, ...], own: _Sum, by: str, whole: int) -> dict[str, Any]:
-    base = own.kernel if by == "device" else whole
+def _row(key: tuple[Any, ...], total: _Sum, by: str, total_ns: int) -> dict[str, Any]:
+    base = total.kernel if by == "device" else total_ns
     return dict(zip(_FORMS[by], key, strict=True)) | {
-        "kernel_ns": own.kernel,
-        "share_ratio": own.kernel / whole if whole else None,
-        "eligible_ns": own.eligible,
-        "eligible_ratio": own.eligible / base if base else None,
-        "used_ns": own.used,
-        "used_ratio": own.used / base if base else None,
-        "unknown_ns": own.unknown,
-        "why_not": _listed(own.why, own.eligible, by),
-        "slowed_by": _listed(own.slow, own.eligible, by),
+        "kernel_ns": total.kernel,
+        "share_ratio": total.kernel / total_ns if total_ns else None,
+        "eligible_ns": total.eligible,
+        "eligible_ratio": total.eligible / base if base else None,
+        "used_ns": total.used,
+        "used_ratio": total.used / base if base else None,
+        "unknown_ns": total.unknown,
+        "why_not": _listed(total.why, total.eligible, by),
+        "slowed_by": _listed(total.slow, total.eligible, by),
     }
 
 
-def _listed(reasons: dict[str, int], whole: int, by: str) -> str | None:
+def _listed(reasons: dict[str, int], total_ns: int, by: str) -> str | None:
     ranked = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:4]
     if by != "device" and len(ranked) == 1:
         return ranked[0][0]
-    return "; ".join(f"{why} ({ratio_text(ns / whole)})" for why, ns in ranked if whole) or None
+    return "; ".join(f"{why} ({ratio_text(ns / total_ns)})" for why, ns in ranked if total_ns) or None

@@ -51,13 +51,13 @@ def throughput(scope: Scope, by: str = "run") -> ArrowTable:
     """
     from stepscope.analysis.job.throughput import rates, together
 
-    found = rates(scope)
+    measured = rates(scope)
     if by == "run":
-        found = together(found)
+        measured = together(measured)
     left_out = "rank" if by == "run" else "ranks"
     names = [column.name for column in _COLUMNS if column.name != left_out]
     rows = []
-    for rate in found:
+    for rate in measured:
         half = rate.half_per_second
         rows.append(
             {
@@ -73,7 +73,7 @@ def throughput(scope: Scope, by: str = "run") -> ArrowTable:
             }
         )
     note = ""
-    if by == "run" and any(len(rate.ranks) > 1 for rate in found):
+    if by == "run" and any(len(rate.ranks) > 1 for rate in measured):
         note = "Rates of all ranks are added up: ranks that share a batch each count it."
     return noted(answer_dicts(_COLUMNS, rows, names), note)
 

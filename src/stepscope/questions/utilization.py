@@ -77,18 +77,18 @@ def utilization(scope: Scope, by: str = "device") -> ArrowTable:
     from stepscope.analysis.recording import device_work, every_step
     from stepscope.analysis.windows import devices_in_windows
 
-    def rows(whole: Scope) -> Iterator[list[Any]]:
-        for one in devices_in_windows(scope, whole, by, device_work):
-            use = use_of_kernels(one.work, one.start, one.end)
+    def rows(all_steps: Scope) -> Iterator[list[Any]]:
+        for device in devices_in_windows(scope, all_steps, by, device_work):
+            use = use_of_kernels(device.work, device.start, device.end)
             if by == "device":
                 use = use.total()
-            lengths = zip(one.start[: len(use.window_ns)], use.window_ns, use.kernel_ns, strict=True)
-            for number, times, ratios in zip(one.numbers, lengths, use.ratios(), strict=True):
+            lengths = zip(device.start[: len(use.window_ns)], use.window_ns, use.kernel_ns, strict=True)
+            for number, times, ratios in zip(device.numbers, lengths, use.ratios(), strict=True):
                 step = [number] if by == "step" else []
-                yield [*one.key, one.device, *step, *map(int, times), *ratios]
+                yield [*device.key, device.device, *step, *map(int, times), *ratios]
 
-    with every_step(scope) as whole:
+    with every_step(scope) as all_steps:
         names = [c.name for c in _COLUMNS if by == "step" or c.name != "step"]
-        answer = answer_rows(_COLUMNS, rows(whole), names)
+        answer = answer_rows(_COLUMNS, rows(all_steps), names)
     together = by == "device" and scope.steps is None
     return noted(answer, left_out_of_means(scope)) if together else answer

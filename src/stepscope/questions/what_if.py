@@ -24,8 +24,8 @@ _COLUMNS = (
     Column("saved_high_ns", "float", "what it saves a step at most"),
 )
 _FASTER = re.compile(r"\s*(.+?)\s*=\s*([^,=\s]+)\s*(?:,|$)")
-_LEAST, _MOST = 0.01, 1000.0
-_HOW = f"write a class or a pattern of names and a factor from {_LEAST:g} to {_MOST:g}"
+_MIN_FACTOR, _MAX_FACTOR = 0.01, 1000.0
+_HOW = f"write a class or a pattern of names and a factor from {_MIN_FACTOR:g} to {_MAX_FACTOR:g}"
 _RECORDED = "as recorded"
 _TOGETHER = "all of these"
 _WORTH_RATIO = 0.01
@@ -103,21 +103,25 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> ArrowTable:
     from stepscope.analysis.recording import every_step
     from stepscope.query.sound import ranks_without_their_device
 
-    asked = [*_faster(faster), *_without(without)]
+    requested = [*_faster(faster), *_without(without)]
     rows: list[list[Any]] = []
     graphs = graphs_of(scope)
     late = guessed = False
-    with every_step(scope) as whole:
+    with every_step(scope) as all_steps:
         for number, graph in enumerate(graphs):
             window = graph.window
-            model = WhatIf(whole, graph, scope)
+            model = WhatIf(all_steps, graph, scope)
             steps = len(window.steps)
             recorded = model.recorded / steps
             named = model.straggler() is not None
             # If no rank is named, that does not mean that there is nothing to gain.
             changes = (
-                [_known(model, one) for one in asked if named or "straggler" not in one.without]
-                if asked
+                [
+                    _checked(model, requested_change)
+                    for requested_change in requested
+                    if named or "straggler" not in requested_change.without
+                ]
+                if requested
                 else _usual(scope, number, model)
             )
             late |= named
@@ -128,28 +132,28 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> ArrowTable:
                 changes.append(total)
             rows.append([window.span, _RECORDED, recorded, None, None, None, None])
             for place, change in enumerate(changes):
-                found = model.outcome(change)
+                outcome = model.outcome(change)
                 label = _label(model, change)
                 if place and place == len(changes) - 1:
                     label = _TOGETHER
-                guessed |= found.saved is None
-                saved = None if found.saved is None else found.saved / steps
+                guessed |= outcome.saved is None
+                saved = None if outcome.saved is None else outcome.saved / steps
                 paths = (
                     [None] * 3 if saved is None else [recorded - saved, saved, saved / recorded if recorded else None]
                 )
-                most = None if found.high is None else found.high / steps
-                rows.append([window.span, label, *paths, found.low / steps, most])
+                high = None if outcome.high is None else outcome.high / steps
+                rows.append([window.span, label, *paths, outcome.low / steps, high])
     note = lacks(graphs, "a wait for other ranks in them stays as long as it was")
     if guessed:
         note = f"{note} {_OF_BOUNDS}"
     if any(len(graph.window.ranks) > 1 for graph in graphs):
         note = f"{_OF_SEVERAL} {note}"
-    if not asked and graphs and len(rows) == len(graphs):
+    if not requested and graphs and len(rows) == len(graphs):
         why = "Nothing is there to change: no kernel, launch, transfer, awaited batch or late rank."
         if ranks_without_their_device(scope):
             why = "Device work is missing (`stepscope checks`), so what could change is not known."
         note = f"{why} {note}"
-    if any("straggler" in change.without for change in asked) and not late:
+    if any("straggler" in change.without for change in requested) and not late:
         note = f"No rank is a straggler (`stepscope stragglers SRC`). {note}"
     return noted(answer_rows(_COLUMNS, rows), note.strip())
 
@@ -157,7 +161,7 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> ArrowTable:
 def _faster(text: str) -> list[Change]:
     from stepscope.analysis.dependencies.change import Change
 
-    found, at = [], 0
+    changes, at = [], 0
     while at < len(text):
         match = _FASTER.match(text, at)
         if match is None:
@@ -167,15 +171,15 @@ def _faster(text: str) -> list[Change]:
                 slug="unknown-change",
             )
         factor = _factor(match[2])
-        if not _LEAST <= factor <= _MOST:
+        if not _MIN_FACTOR <= factor <= _MAX_FACTOR:
             raise UsageError(
-                f"--faster {match[1]}={match[2]}: {match[2]} is not from {_LEAST:g} to {_MOST:g}",
+                f"--faster {match[1]}={match[2]}: {match[2]} is not from {_MIN_FACTOR:g} to {_MAX_FACTOR:g}",
                 hint=f"{_HOW}, how many times as fast: --faster GEMM=2",
                 slug="unknown-change",
             )
-        found.append(Change(faster=((_as_named(match[1]), factor),)))
+        changes.append(Change(faster=((_as_named(match[1]), factor),)))
         at = match.end()
-    return found
+    return changes
 
 
 def _factor(text: str) -> float:
@@ -201,7 +205,7 @@ def _without(text: str) -> list[Change]:
     return [Change(without=(check_name(word, tuple(_WORDS), "change"),)) for word in words]
 
 
-def _known(model: WhatIf, change: Change) -> Change:
+def _checked(model: WhatIf, change: Change) -> Change:
     """Checks that the recording has what the change is about."""
     for which, _ in change.faster:
         if not model.has(which):
@@ -230,5 +234,5 @@ def _usual(scope: Scope, number: int, model: WhatIf) -> list[Change]:
     total = sum(row["dur_ns_sum"] for row in by_class)
     large = [row for row in by_class if row["class"] and row["dur_ns_sum"] >= _WORTH_RATIO * total]
     large.sort(key=lambda row: (-row["dur_ns_sum"], row["class"]))
-    found = [Change(faster=((row["class"], 2.0),)) for row in large]
-    return found + [Change(without=(one,)) for one in _WORDS if model.applies(one)]
+    changes = [Change(faster=((row["class"], 2.0),)) for row in large]
+    return changes + [Change(without=(name,)) for name in _WORDS if model.applies(name)]

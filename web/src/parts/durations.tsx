@@ -53,7 +53,7 @@ function OfName({ by, what, row, called }: OfNameProps) {
     const text = address.state.get(name);
     return text === undefined ? [] : [[name, text] as const];
   });
-  const asked = useAnswer("durations", { ...Object.fromEntries(narrowed), by, called });
+  const asked = useAnswer("durations", { ...Object.fromEntries(narrowed), by, event: called });
   if (asked.state === "answered") {
     const { rows, note } = asked.value.answer;
     const held = rows.reduce((sum, one) => sum + Number(one.count_share_ratio), 0);

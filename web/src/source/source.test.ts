@@ -78,18 +78,18 @@ describe("a report's data", () => {
   it("picks the rows that have a value", async () => {
     const rows = [{ name: "aten::mm" }, { name: "aten::mm " }, { name: null }];
     const columns = [{ name: "name" }];
-    const reply = { answer: { columns, rows }, conclusions: [], rows_total: 4, labels: {} };
-    const parameters = [{ name: "called", default: null, picks: ["name"] }];
+    const reply = { answer: { columns, rows }, said: [], rows_total: 4, labels: {} };
+    const parameters = [{ name: "event", default: null, picks: ["name"] }];
     const source = new EmbeddedSource(
       await block({
         declarations: [{ name: "durations", parameters }],
         replies: { '[["1"],"durations",[]]': await deflated(JSON.stringify(reply)) },
       }),
     );
-    const { answer } = await source.ask("1", "durations", { called: "aten::mm" });
+    const { answer } = await source.ask("1", "durations", { event: "aten::mm" });
     expect(answer.rows).toEqual([{ name: "aten::mm" }]);
     expect(answer.note).toBe(
-      "These are among the first 3 of 4 rows, which are in this report. All of aten::mm: `stepscope durations SRC --called aten::mm`",
+      "These are among the first 3 of 4 rows, which are in this report. All of aten::mm: `stepscope durations SRC --event aten::mm`",
     );
   });
 
