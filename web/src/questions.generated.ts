@@ -50,7 +50,7 @@ export type Rows = {
     armed_every: number; models: number; complete_after: number; iterations: number; kind: string;
     span: number;
   }>;
-  /** How much of each device's time was computation, exposed communication, exposed copies or idle? */
+  /** How much of each device's time was computation, communication, copies or idle? */
   "device-time": Row<{
     rank: number; span: number; device: number; step: number; span_ns: number; computation_ns: number;
     communication_ns: number; exposed_communication_ns: number; hidden_communication_ns: number;
@@ -118,7 +118,7 @@ export type Rows = {
     module: string; class: string; count: number; device_ns: number; share_ratio: number; forward_ns: number;
     backward_ns: number; main_kernel: string;
   }>;
-  /** How long do the single calls, kernels or steps of a name take: how many take how long? */
+  /** How are the durations of an operator, kernel, call or step distributed? */
   "durations": Row<{
     name: string; from_ns: number; to_ns: number; count: number; count_share_ratio: number; total_ns: number;
     share_ratio: number; rank: number; start_ns: number; dur_ns: number;
@@ -146,12 +146,12 @@ export type Rows = {
     rank: number; device: number; kind: string; waits: string; stream: number; on_stream: number;
     count: number; total_ns: number; mean_ns: number; max_ns: number;
   }>;
-  /** How long did kernels, copies and fills take, in one table as nvprof and nsys stats have it? */
+  /** How long did kernels, copies and fills take, as in nvprof and nsys stats? */
   "gpu-summary": Row<{
     name: string; operation: string; count: number; total_ns: number; share_ratio: number; mean_ns: number;
     median_ns: number; min_ns: number; max_ns: number; std_ns: number;
   }>;
-  /** What ran on the devices, one kernel, copy or fill after the other, and with which launch shape? */
+  /** Which kernels, copies and fills ran, one by one, with which launch shape? */
   "gpu-trace": Row<{
     rank: number; start_ns: number; dur_ns: number; name: string; kind: string; grid: string; block: string;
     registers_per_thread: number; shared_memory_bytes: number; static_shared_memory_bytes: number;
@@ -234,7 +234,7 @@ export type Rows = {
     share_of: string; target: string; source: string; judged: string; next: string; advice: string;
     confirmed: boolean;
   }>;
-  /** Which primitives of oneDNN took how long, in which implementation, and how fast were they? */
+  /** Which oneDNN primitives took how long, in which implementation, how fast? */
   "onednn": Row<{
     primitive: string; propagation: string; implementation: string; engine: string; types: string;
     attributes: string; auxiliary: string; shape: string; executions: number; total_ns: number;
@@ -272,7 +272,7 @@ export type Rows = {
     kernel_ns: number; utilization_ratio: number; sm_efficiency_ratio: number; occupancy_ratio: number;
     described_ratio: number;
   }>;
-  /** What do hardware counters say of each kernel, and what limits it? */
+  /** What did hardware counters measure of each kernel, and what limits it? */
   "metrics": Row<{
     kernel: string; grid: string; block: string; operator: string; count: number; device_ns: number;
     share_ratio: number; measured: number; limiter: string; limiter_ratio: number; verdict: string;
@@ -321,7 +321,7 @@ export type Rows = {
     affects: string; path: string; events_read: number; events_repaired: number; events_dropped: number;
     damage_offset: number; damage: string;
   }>;
-  /** Which files were read, how many events were kept, repaired or dropped, and which files were left out? */
+  /** Which files were read, what was repaired or dropped, and what was left out? */
   "sources": Row<{
     path: string; left_out: string; rank: number; rank_rule: string; span: number; events_read: number;
     events_repaired: number; events_dropped: number; truncated: boolean; damage_offset: number;

@@ -52,7 +52,7 @@ class QuestionMethods:
         """Which phase of the step takes the time, over the entire run?
 
         Args:
-            by: a row for each phase, kept step, or window of 20 in the run; or what holds the run back.
+            by: a row for each phase, stored step, or one of 20 windows of the run; or what limits the run.
 
         Columns: kind, rank, ranks, phase, step, steps, mean_ns, skew_ns, share_ratio, median_ns, p95_ns, max_ns,
         device_mean_ns, over_fastest_ratio, total_ns, over_median_ratio, memory_bytes, peak_bytes, reserved_bytes,
@@ -82,7 +82,7 @@ class QuestionMethods:
         """
 
     def device_time(self, *, by: Literal["device", "step"] = "device", **asked: Unpack[AskedOfTime]) -> Table:
-        """How much of each device's time was computation, exposed communication, exposed copies or idle?
+        """How much of each device's time was computation, communication, copies or idle?
 
         Args:
             by: `device` for a row a device, `step` for a row a device and step.
@@ -96,7 +96,7 @@ class QuestionMethods:
         """When was each device and stream idle, and why?
 
         Args:
-            kernel_wait_ns: a gap shorter than this is the device's own delay between two pieces of work (ns).
+            kernel_wait_ns: a gap shorter than this is the device's delay between two launches (ns).
 
         Columns: rank, span, device, stream, cause, host, frame, gaps, idle_ns, share_ratio, max_gap_ns.
         """
@@ -227,15 +227,15 @@ class QuestionMethods:
         self,
         *,
         by: Literal["operator", "annotation", "runtime", "device", "step"] = "operator",
-        called: str | None = None,
+        event: str | None = None,
         **asked: Unpack[AskedOfEvents],
     ) -> Table:
-        """How long do the single calls, kernels or steps of a name take: how many take how long?
+        """How are the durations of an operator, kernel, call or step distributed?
 
         Args:
             by: of what: operators on the host; named ranges; calls to the device's runtime and driver; kernels, copies and
                 fills; or steps.
-            called: only what is called exactly this.
+            event: only events of exactly this name.
 
         Columns: name, from_ns, to_ns, count, count_share_ratio, total_ns, share_ratio, rank, start_ns, dur_ns.
         """
@@ -277,7 +277,7 @@ class QuestionMethods:
         """
 
     def gpu_summary(self, *, by: Literal["name", "operation"] = "name", **asked: Unpack[AskedOfEvents]) -> Table:
-        """How long did kernels, copies and fills take, in one table as nvprof and nsys stats have it?
+        """How long did kernels, copies and fills take, as in nvprof and nsys stats?
 
         Args:
             by: what a row is: a name, or an operation.
@@ -286,7 +286,7 @@ class QuestionMethods:
         """
 
     def gpu_trace(self, **asked: Unpack[AskedOfEvents]) -> Table:
-        """What ran on the devices, one kernel, copy or fill after the other, and with which launch shape?
+        """Which kernels, copies and fills ran, one by one, with which launch shape?
 
         Columns: rank, start_ns, dur_ns, name, kind, grid, block, registers_per_thread, shared_memory_bytes,
         static_shared_memory_bytes, dynamic_shared_memory_bytes, bytes, bandwidth_bytes_per_s, source_memory,
@@ -415,7 +415,7 @@ class QuestionMethods:
         Args:
             by: what a row is: a `function`, a `library`, a source `line`, a `thread`, or a place in a tree: `top-down`
                 below what called it, `bottom-up` below what it called.
-            min_ratio: leave out what has less than this part of everything, with all that is below it in a tree.
+            min_ratio: leave out rows below this fraction of all time, with their subtree.
 
         Columns: function, clock, library, file, line, rank, pid, tid, self_ns, self_ratio, total_ns, total_ratio,
         self_samples, total_samples, instructions, cpi, depth, node, parent.
@@ -448,7 +448,7 @@ class QuestionMethods:
         processor: str | None = None,
         **asked: Unpack[AskedOfRecording],
     ) -> Table:
-        """Which primitives of oneDNN took how long, in which implementation, and how fast were they?
+        """Which oneDNN primitives took how long, in which implementation, how fast?
 
         Args:
             by: what a row is: a `primitive` and direction, its `implementation`, or each `shape` that ran.
@@ -528,7 +528,7 @@ class QuestionMethods:
         """
 
     def metrics(self, *, by: Literal["kernel", "metric"] = "kernel", **asked: Unpack[AskedOfRecording]) -> Table:
-        """What do hardware counters say of each kernel, and what limits it?
+        """What did hardware counters measure of each kernel, and what limits it?
 
         Args:
             by: what a row is: a kernel with what limits it, or one metric of a kernel.
@@ -559,7 +559,7 @@ class QuestionMethods:
         """Do kernels, operators or steps take longer and longer over the recording?
 
         Args:
-            of: what is looked at.
+            of: events to examine.
 
         Columns: rank, name, trend, change_ratio, low_ratio, high_ratio, median_ns, p95_ns, first_ns, last_ns, events,
         outliers, total_ns, steps.
@@ -576,7 +576,7 @@ class QuestionMethods:
         """
 
     def sources(self, **asked: Unpack[AskedOfRecording]) -> Table:
-        """Which files were read, how many events were kept, repaired or dropped, and which files were left out?
+        """Which files were read, what was repaired or dropped, and what was left out?
 
         Columns: path, left_out, rank, rank_rule, span, events_read, events_repaired, events_dropped, truncated,
         damage_offset, damage, bytes, format, tool, tool_version, unknown_categories, unknown_fields, clock_rule,

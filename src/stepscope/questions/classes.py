@@ -13,9 +13,9 @@ _COLUMNS = (
     Column("class", "text", "class of work"),
     Column("count", "int", "kernels, copies and fills", "count"),
     Column("device_ns", "int", "their summed duration"),
-    Column("share_ratio", "float", "part of all device work"),
-    Column("forward_ns", "int", "the forward's part"),
-    Column("backward_ns", "int", "the backward's part"),
+    Column("share_ratio", "float", "fraction of all device work"),
+    Column("forward_ns", "int", "device time of the forward"),
+    Column("backward_ns", "int", "device time of the backward"),
     Column("main_kernel", "text", "kernel with the most time in it", kernels=True),
 )
 

@@ -33,7 +33,7 @@ _COLUMNS = (
 
 @question(
     "device-time",
-    "How much of each device's time was computation, exposed communication, exposed copies or idle?",
+    "How much of each device's time was computation, communication, copies or idle?",
     _COLUMNS,
     group="steps",
     rests_on=("devices", "device-work", "device-times", "kernel-names"),

@@ -20,17 +20,17 @@ _COLUMNS = (
     RANK,
     Column("name", "text", "name of the kernel or operator; `all kernels` for all that compute", kernels=True),
     Column("trend", "text", "slower, faster, or steady", sums=True),
-    Column("change_ratio", "float", "how much longer at the end than at the start", sums=True),
+    Column("change_ratio", "float", "increase from start to end", sums=True),
     Column("low_ratio", "float", "lower end of its 95 % interval"),
     Column("high_ratio", "float", "upper end of its 95 % interval"),
     Column("median_ns", "float", "median duration"),
     Column("p95_ns", "float", "95th percentile of the durations", visible=False),
-    Column("first_ns", "float", "what the median takes in the first fifth of the steps"),
-    Column("last_ns", "float", "and in the last fifth"),
+    Column("first_ns", "float", "median duration at the start, by the trend"),
+    Column("last_ns", "float", "median duration at the end, by the trend"),
     Column("events", "int", "kernels, calls or steps", "count"),
-    Column("outliers", "int", "events more than twice as long as the median of those alike", "count"),
+    Column("outliers", "int", "events more than twice as long as the median of similar ones", "count"),
     Column("total_ns", "int", "summed duration", visible=False),
-    Column("steps", "int", "steps that the trend is drawn through", "count", visible=False),
+    Column("steps", "int", "steps behind the trend", "count", visible=False),
 )
 _EVENTS = {
     "kernel": f"""
@@ -79,7 +79,7 @@ _NAMES = """
     group="compare",
     rests_on=("host-times", "devices", "device-work", "device-times", "steps"),
     about="events",
-    parameters=(Parameter("of", "text", "what is looked at", "kernel", tuple(_EVENTS)),),
+    parameters=(Parameter("of", "text", "events to examine", "kernel", tuple(_EVENTS)),),
     fills="Record more steps.",
 )
 def drift(scope: Scope, of: str = "kernel") -> ArrowTable:

@@ -25,16 +25,16 @@ _COLUMNS = (
     Column("time_ns", "int", "duration of the step; device time of the module"),
     Column("device_ns", "int", "summed duration of its device work"),
     Column("mfu_ratio", "float", "model FLOPs utilisation: products' ideal time over time"),
-    Column("attainable_ratio", "float", "attainable time as a part of device time"),
-    Column("coverage_ratio", "float", "FLOP coverage: part of device time counted"),
-    Column("finding", "text", "what is wrong with this row, where something is"),
-    Column("flops", "float", "operations of all that is counted", "flop"),
+    Column("attainable_ratio", "float", "attainable time as a fraction of device time"),
+    Column("coverage_ratio", "float", "FLOP coverage: fraction of device time whose work is counted"),
+    Column("finding", "text", "problem with the row, if any"),
+    Column("flops", "float", "operations of all counted work", "flop"),
     Column("matrix_flops", "float", "operations of products only", "flop", visible=False),
     Column("flop_per_s", "float", "operations a second of time"),
-    Column("dtype", "text", "element type of most of the products' operations"),
+    Column("dtype", "text", "element type of most operations of the products"),
     Column("peak_flop_per_s", "float", "the device's peak for that type", visible=False),
     Column("device_name", "text", "device that it ran on", visible=False),
-    Column("uncounted", "text", "what is not counted, with its part of device time"),
+    Column("uncounted", "text", "operators that are not counted, with their fraction of device time"),
 )
 
 

@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("id", "text", "rule that found it", visible=False),
-    Column("severity", "text", "high, medium, low by what ranks lose themselves; or note"),
+    Column("severity", "text", "high, medium or low by the ranks' own loss; or note"),
     Column("title", "text", "what was found"),
-    Column("saving_high_ns", "int", "what ranks themselves could save of a step, at most"),
+    Column("saving_high_ns", "int", "upper bound of what a step of a rank could save by itself"),
     Column(
         "saving_low_ns",
         "int",
-        "what a step saves at least; 0 unless the evidence shows more, and of a single step always",
+        "lower bound of the saving; 0 unless the evidence shows more, and for a single step always",
     ),
-    Column("saving_share_ratio", "float", "the most that ranks themselves could save, of the step"),
+    Column("saving_share_ratio", "float", "saving_high_ns as a fraction of the step"),
     Column(
         "saving_job_ns",
         "int",
-        "what a step of the job could save, at most: with what ranks may wait for each other",
+        "upper bound for a step of the job, including waits between ranks",
         visible=False,
     ),
     Column(
         "per",
         "text",
-        "what savings are per: step, step that is not traced (by the phases of a run beside a trace), or recording where none is marked",
+        "unit of the savings: step, untraced step (by the phases of the run), or recording if no step is marked",
         visible=False,
     ),
     Column("confidence", "text", "how sure the cause is, whatever it costs: high, medium or low"),
@@ -44,7 +44,7 @@ _COLUMNS = (
     Column(
         "trade_off",
         "text",
-        "what the cure moves elsewhere or asks for in exchange, which no saving counts",
+        "what the cure costs elsewhere; not part of any saving",
         visible=False,
     ),
     Column("metric", "text", "what the value is", visible=False),
@@ -52,8 +52,8 @@ _COLUMNS = (
     Column("unit", "text", "its unit: ns, ratio, count or bytes", visible=False),
     Column("rank", "int", "rank it is about; empty for all", visible=False),
     Column("step", "int", "step it was seen in; empty for all", visible=False),
-    Column("window_start_ns", "int", "start of where it was seen", visible=False),
-    Column("window_end_ns", "int", "end of where it was seen", visible=False),
+    Column("window_start_ns", "int", "start of the window it was seen in", visible=False),
+    Column("window_end_ns", "int", "end of the window it was seen in", visible=False),
     Column("evidence", "text", "rows that show it, as a JSON list of objects", visible=False),
     Column(
         "query",
@@ -61,7 +61,7 @@ _COLUMNS = (
         "what reproduces the number: a stepscope command, or SQL for `stepscope sql SRC`",
         visible=False,
     ),
-    Column("failing_checks", "text", "failing checks that bear on it", visible=False),
+    Column("failing_checks", "text", "failing checks that affect it", visible=False),
 )
 
 

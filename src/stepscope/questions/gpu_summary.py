@@ -14,7 +14,7 @@ _KEYS = {"name": "operation, name", "operation": "operation"}
 
 @question(
     "gpu-summary",
-    "How long did kernels, copies and fills take, in one table as nvprof and nsys stats have it?",
+    "How long did kernels, copies and fills take, as in nvprof and nsys stats?",
     (
         Column("name", "text", "name of the kernel; Memcpy with its direction, Memset", kernels=True),
         Column("operation", "text", "computation, communication, copy with its direction, or fill"),

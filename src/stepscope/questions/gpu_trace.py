@@ -12,7 +12,7 @@ from stepscope.schema.device_work import WORK
 
 @question(
     "gpu-trace",
-    "What ran on the devices, one kernel, copy or fill after the other, and with which launch shape?",
+    "Which kernels, copies and fills ran, one by one, with which launch shape?",
     (
         Column("rank", "int", "rank of the process", visible="varying"),
         Column("start_ns", "int", "start, since the start of the run", sums=True, moment=True),
@@ -23,8 +23,8 @@ from stepscope.schema.device_work import WORK
         Column("block", "text", "threads of a block: x,y,z"),
         Column("registers_per_thread", "int", "registers of a thread"),
         Column("shared_memory_bytes", "int", "shared memory of a block"),
-        Column("static_shared_memory_bytes", "int", "the part that the kernel declares", visible=False),
-        Column("dynamic_shared_memory_bytes", "int", "the part that the launch asked for", visible=False),
+        Column("static_shared_memory_bytes", "int", "declared by the kernel", visible=False),
+        Column("dynamic_shared_memory_bytes", "int", "requested by the launch", visible=False),
         Column("bytes", "int", "size of a copy or fill"),
         Column("bandwidth_bytes_per_s", "float", "size over duration"),
         Column("source_memory", "text", "memory that a copy reads", visible=False),
@@ -33,7 +33,7 @@ from stepscope.schema.device_work import WORK
         Column("device_name", "text", "product name of the device", visible=False),
         Column("context", "int", "context id", visible=False),
         Column("stream", "int", "stream id; -1 when the recording names none", visible="varying"),
-        Column("correlation", "int", "number that its launch call has, too", visible=False),
+        Column("correlation", "int", "number shared with its launch call", visible=False),
         Column("operator", "text", "innermost operator that launched it", visible=False),
         Column("step", "int", "training step that launched it", visible=False),
     ),

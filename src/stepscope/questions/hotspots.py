@@ -55,9 +55,9 @@ _THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM 
         Column(
             "clock",
             "text",
-            "what the figures are of: cpu (threads on a processor), running (threads that did not wait, as "
-            "the sampler judged), wall (samples by the clock, waiting included), "
-            "traced (calls, from begin to end), waiting (traced threads that only waited), unknown",
+            "what is counted: cpu (threads on a processor), running (not waiting, by the sampler), wall (samples by "
+            "the clock, including waits), traced (calls from start to end), waiting (traced threads that only "
+            "waited), unknown",
             visible="varying",
         ),
         Column("library", "text", "binary that it is in", visible="varying"),
@@ -66,16 +66,16 @@ _THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM 
         Column("rank", "int", "rank of the thread"),
         Column("pid", "text", "process of the thread, as the recorder calls it", visible=False),
         Column("tid", "text", "the thread, as the recorder calls it", visible=False),
-        Column("self_ns", "int", "time spent in it, less what it calls", sums=True),
-        Column("self_ratio", "float", "its part of everything of that clock"),
-        Column("total_ns", "int", "time spent in it and in what it calls"),
-        Column("total_ratio", "float", "its part of everything of that clock"),
+        Column("self_ns", "int", "time in it, without what it calls", sums=True),
+        Column("self_ratio", "float", "fraction of all time of that clock"),
+        Column("total_ns", "int", "time in it and in what it calls"),
+        Column("total_ratio", "float", "fraction of all time of that clock"),
         Column("self_samples", "int", "samples taken in it", "count"),
         Column("total_samples", "int", "samples taken in it and in what it calls", "count", visible=False),
         Column(
             "instructions",
             "int",
-            "instructions retired in it, less what it calls",
+            "instructions retired in it, without what it calls",
             "count",
             visible="varying",
         ),
@@ -98,7 +98,7 @@ _THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM 
         Parameter(
             "min_ratio",
             "float",
-            "leave out what has less than this part of everything, with all that is below it in a tree",
+            "leave out rows below this fraction of all time, with their subtree",
             MIN_RATIO,
         ),
     ),

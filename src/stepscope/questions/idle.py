@@ -19,21 +19,18 @@ _COLUMNS = (
     RANK,
     SPAN,
     DEVICE,
-    Column("stream", "int", "stream; empty for the device itself"),
+    Column("stream", "int", "stream; empty for rows of the device"),
     Column("cause", "text", "host wait, kernel wait, other, unlinked, or no work follows"),
-    Column(
-        "host", "text", "what the host did for the largest part of these gaps; only in the row of the device itself"
-    ),
+    Column("host", "text", "what the host did during most of these gaps; only in rows of the device"),
     Column(
         "frame",
         "text",
-        "innermost frame of the program that covers at least half of the longest of these gaps; "
-        "only in the row of the device itself",
+        "innermost program frame that covers at least half of the longest gap; only in rows of the device",
     ),
-    Column("gaps", "int", "times in which nothing ran", "count"),
+    Column("gaps", "int", "idle gaps", "count"),
     Column("idle_ns", "int", "their summed length", sums=True),
-    Column("share_ratio", "float", "the part of the device's, or stream's, idle time"),
-    Column("max_gap_ns", "int", "the longest of them"),
+    Column("share_ratio", "float", "fraction of the idle time of the device or stream"),
+    Column("max_gap_ns", "int", "longest gap"),
 )
 
 
@@ -48,7 +45,7 @@ _COLUMNS = (
         Parameter(
             "kernel_wait_ns",
             "int",
-            "a gap shorter than this is the device's own delay between two pieces of work (ns)",
+            "a gap shorter than this is the device's delay between two launches (ns)",
             default=30_000,
         ),
     ),

@@ -89,8 +89,7 @@ _OVER_RANKS = """
         Column(
             "label",
             "text",
-            "what was measured, with `#` and the occurrence where an iteration has several; `iteration` for the "
-            "complete iteration",
+            "event, with `#` and the occurrence if an iteration has several; `iteration` for the complete iteration",
         ),
         Column("rank", "int", "rank it was measured on"),
         Column("ranks", "int", "ranks it was measured on", "count"),
@@ -98,7 +97,7 @@ _OVER_RANKS = """
         Column(
             "effective_n",
             "float",
-            "measurements that stand for equally many iterations and tell as much; n where these do",
+            "effective sample size: equally weighted measurements with the same certainty",
             visible=False,
         ),
         Column("average_ns", "float", "average over ranks of their means"),
@@ -116,19 +115,18 @@ _OVER_RANKS = """
         Column(
             "start_offset_ns",
             "float",
-            "median of its own starts, from the iteration's start, so that of few measurements neighbours may seem out of order; "
-            "the earliest where the median lies beyond the median iteration",
+            "median start, from the iteration's start; the earliest if the median lies beyond the median iteration. With few "
+            "measurements neighbours may seem out of order",
         ),
         Column("share_ratio", "float", "mean divided by the mean of complete iterations"),
         Column("ran_on", "text", "device and stream, where there are several", visible="varying"),
-        Column("start_index", "int", "place of its start among all starts and ends", visible=False),
-        Column("end_index", "int", "place of its end among them", visible=False),
-        Column("inside", "text", "measured event around it on its stream", visible=False),
+        Column("start_index", "int", "position of its start among all starts and ends", visible=False),
+        Column("end_index", "int", "position of its end among them", visible=False),
+        Column("inside", "text", "enclosing measured event on its stream", visible=False),
         Column(
             "exceeds",
             "text",
-            "event around it above whose 95 % interval its own lies: they were measured in iterations that did "
-            "different work",
+            "enclosing event that is significantly shorter: they were measured in iterations with different work",
             visible="varying",
         ),
         Column("occurrence", "int", "which of the label's events in an iteration", visible=False),
@@ -164,7 +162,13 @@ _OVER_RANKS = """
             "count",
             visible=False,
         ),
-        Column("iterations", "int", "for iterations: those of the run, by the phases beside", "count", visible=False),
+        Column(
+            "iterations",
+            "int",
+            "for iterations: those of the run, from the phases of the same rank",
+            "count",
+            visible=False,
+        ),
         Column("kind", "text", "event or iteration", visible=False),
         SPAN,
     ),

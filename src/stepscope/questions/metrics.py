@@ -23,14 +23,13 @@ _KERNEL = (
     Column("block", "text", "threads of a block, x,y,z", visible=False),
     Column("operator", "text", "operator of the recording that spends most time in it", visible=False),
     Column("count", "int", "kernels of the recording that it was joined to; empty where that has none", "count"),
-    Column("device_ns", "int", "summed duration of these; where there are none, of the measured launches, which ran alone "
-        "with the tool's clocks", sums=True),
-    Column("share_ratio", "float", "part of the time of all computing kernels of the recording"),
+    Column("device_ns", "int", "summed duration of these; else of the measured launches, which ran alone with the tool's clocks", sums=True),
+    Column("share_ratio", "float", "fraction of the time of all computing kernels"),
     Column("measured", "int", "launches that were measured", "count"),
 )  # fmt: skip
 _SOL = (
     Column("limiter", "text", "part of the device that is closest to its peak: compute, L1, L2 or DRAM"),
-    Column("limiter_ratio", "float", "how close, of its peak"),
+    Column("limiter_ratio", "float", "how close, as a fraction of its peak"),
     Column(
         "verdict", "text",
         "by Nsight Compute's rule: above 80 % of compute or memory well used, below 60 % of both latency "
@@ -46,17 +45,17 @@ _SOL = (
     Column("occupancy_limit", "text", "what limits that", visible=False),
     Column("ipc", "float", "instructions a cycle of an active multiprocessor"),
     Column("tensor_ratio", "float", "cycles in which the tensor pipe was busy"),
-    Column("load_ratio", "float", "bytes that global loads asked for, of those moved", visible=False),
-    Column("store_ratio", "float", "bytes that global stores wrote, of those moved", visible=False),
+    Column("load_ratio", "float", "requested bytes of global loads over moved bytes", visible=False),
+    Column("store_ratio", "float", "requested bytes of global stores over moved bytes", visible=False),
     Column("stall", "text", "what its warps wait for longest, of the stalls that were measured", visible=False),
-    Column("joined_by", "text", "how its launches were told among the recording's: order, place in the step, or name and shape", visible=False),
+    Column("joined_by", "text", "how its launches were matched to the recording's: order, place in the step, or name and shape", visible=False),
 )  # fmt: skip
 _KINDS = (
     Column("metric", "text", "what was measured, under one name for all tools"),
     Column("value", "float", "mean over the kernels of the recording, or over the measured launches"),
     Column("unit", "text", "unit of the value"),
     Column("meaning", "text", "what it means", visible=False),
-    Column("measured_as", "text", "name of the metric in the tool that measured it; what follows from others has none"),
+    Column("measured_as", "text", "the tool's name for the metric; empty if derived from others"),
     Column("ncu", "text", "Nsight Compute's names for it", visible=False),
     Column("nvprof", "text", "nvprof's names for it", visible=False),
 )  # fmt: skip
@@ -64,7 +63,7 @@ _KINDS = (
 
 @question(
     "metrics",
-    "What do hardware counters say of each kernel, and what limits it?",
+    "What did hardware counters measure of each kernel, and what limits it?",
     (*_KERNEL, *_SOL, *_KINDS),
     group="limits",
     rests_on=(),

@@ -26,7 +26,7 @@ _COLUMNS = (
     Column("before", "float", "mean value before"),
     Column("after", "float", "mean value after"),
     Column("unit", "text", "unit of the values"),
-    Column("change_ratio", "float", "change, as a part of the value before", sums=True),
+    Column("change_ratio", "float", "change as a fraction of the value before", sums=True),
 )  # fmt: skip
 
 

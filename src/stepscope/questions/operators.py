@@ -97,33 +97,26 @@ _FORMS = {
         Column(
             "calls",
             "int",
-            "number of calls, those inside another call of it included; each replay of a graph counts "
-            "for what was captured in it",
+            "number of calls, nested ones included; each replay of a graph counts",
             "count",
         ),
-        Column("device_self_ns", "int", "summed duration of the kernels, copies and fills that it launched itself"),
-        Column("device_share_ratio", "float", "its part of all device work"),
-        Column("device_total_ns", "int", "the same with what the operators below it launched"),
-        Column("device_events", "int", "kernels, copies and fills it launched itself", "count", False),
-        Column("host_self_ns", "int", "time on the host, less all that ran inside it"),
-        Column("host_share_ratio", "float", "its part of all operators' host self time"),
-        Column("host_total_ns", "int", "time on the host, with all that ran inside it"),
+        Column("device_self_ns", "int", "summed duration of the kernels, copies and fills launched by it directly"),
+        Column("device_share_ratio", "float", "fraction of all device work"),
+        Column("device_total_ns", "int", "the same, including the operators below it"),
+        Column("device_events", "int", "kernels, copies and fills launched by it directly", "count", False),
+        Column("host_self_ns", "int", "host time, without all that ran inside it"),
+        Column("host_share_ratio", "float", "fraction of all operators' host self time"),
+        Column("host_total_ns", "int", "host time, including all that ran inside it"),
         Column("host_mean_ns", "float", "mean duration of a call on the host"),
         Column(
             "first_delay_ns",
             "float",
-            "mean time from a call's start to the start of the first device work launched in it",
+            "mean time from a call's start to the start of its first device work",
         ),
-        Column(
-            "last_delay_ns", "float", "mean time from a call's start to the end of the last device work launched in it"
-        ),
+        Column("last_delay_ns", "float", "mean time from a call's start to the end of its last device work"),
         Column("tensor_core_eligible", "bool", "whether tensor cores could do what the operator does"),
-        Column(
-            "tensor_core_ratio", "float", "the part of its device self time that ran in kernels which use tensor cores"
-        ),
-        Column(
-            "library", "text", "where the kernels that it launched itself come from, by their names, most time first"
-        ),
+        Column("tensor_core_ratio", "float", "fraction of its device self time in kernels that use tensor cores"),
+        Column("library", "text", "libraries of the kernels launched by it directly, by their names, most time first"),
     ),
     group="operators and kernels",
     rests_on=("host-times", "device-work", "device-times", "stream-order", "launches", "replayed-operators"),

@@ -26,7 +26,7 @@ ORDER BY source.rank, source.span, source.path
 
 @question(
     "sources",
-    "Which files were read, how many events were kept, repaired or dropped, and which files were left out?",
+    "Which files were read, what was repaired or dropped, and what was left out?",
     (
         Column("path", "text", "where the file was"),
         Column("left_out", "text", "why the file is in no answer; empty for one that is", visible="varying"),
@@ -51,12 +51,12 @@ ORDER BY source.rank, source.span, source.path
             "what aligns its rank's clock with the others': same host, epoch, collectives or none",
             visible="varying",
         ),
-        Column("clock_offset_ns", "int", "what is added to its times to align them with the run's", visible="varying"),
+        Column("clock_offset_ns", "int", "offset added to its times to align them with the run's", visible="varying"),
         Column(
             "clock_drift_ppb", "float", "how much faster its rank's clock runs, in parts per billion", visible=False
         ),
-        Column("clock_uncertainty_ns", "int", "how far its times may be off after that", visible="varying"),
-        Column("clock_matches", "int", "collectives that told its rank's clock", "count", visible=False),
+        Column("clock_uncertainty_ns", "int", "uncertainty of its times after that", visible="varying"),
+        Column("clock_matches", "int", "collectives that its rank's clock was aligned by", "count", visible=False),
     ),
     group="data",
     rests_on=(),

@@ -34,13 +34,13 @@ _COLUMNS = (
     RANK,
     SPAN,
     STEP,
-    Column("steps", "int", "steps that the mean is of", "count"),
+    Column("steps", "int", "steps in the mean", "count"),
     Column("start_ns", "int", "start, since the run's start", visible=False, moment=True),
     *_PARTS,
     Column(
         "complete",
         "bool",
-        "false for a step that was recorded in part: a last one cut off at the end, say",
+        "false for a step that was recorded in part, such as one cut off at the end",
         visible=False,
     ),
     Column(
@@ -49,7 +49,7 @@ _COLUMNS = (
         "false for a step that means leave out: cut off, slow because it was the first, or of a damaged rank",
         visible=False,
     ),
-    Column("left_out", "text", "why means leave it out", visible=False),
+    Column("left_out", "text", "why means leave it out: cut off, slow first step or damaged rank", visible=False),
 )
 
 

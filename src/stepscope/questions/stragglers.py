@@ -17,7 +17,7 @@ _OF_CAUSES = (
     ("input_ns", "it waited longer for its DataLoader"),
     ("computation_ns", "its kernels computed longer"),
     ("copies_ns", "its copies took longer"),
-    ("communication_ns", "its other collectives took longer, beside waiting"),
+    ("communication_ns", "its other collectives took longer, waits excluded"),
     ("garbage_collection_ns", "Python collected garbage longer"),
     ("compilation_ns", "it compiled longer"),
     ("host_ns", "operators, Python and runtime calls took longer while its device had nothing to do"),
@@ -33,25 +33,24 @@ _COLUMNS = (
     Column("operation", "text", "all_reduce, all_gather, reduce_scatter, all_to_all, ..."),
     Column("group", "text", "name of the process group"),
     Column("message_bytes", "int", "size of its message, as nccl-tests counts it"),
-    Column("late", "bool", "whether it is a straggler, as `findings` has it"),
+    Column("late", "bool", "whether it is a straggler, as in `findings`"),
     Column("last", "int", "collectives at which it arrived last", "count"),
-    Column("last_ratio", "float", "the part of those it took part in whose last rank is known"),
-    Column("waited_by_others_ns", "int", "what others waited for it, of all ranks together"),
+    Column("last_ratio", "float", "fraction of its collectives whose last rank is known"),
+    Column("waited_by_others_ns", "int", "waits of all others for it"),
     Column(
         "charged_ns",
         "int",
-        "what these waits cost the others, by origin: with waits for ranks that had waited for it, without what it "
-        "passed on",
+        "cost of these waits by origin: with waits for ranks that had waited for it, without waits it only passed on",
         sums=True,
     ),
-    Column("skew_ns", "float", "what one of the others loses by it in a mean step", sums=True),
-    Column("step_ratio", "float", "the part of the mean step that this is"),
-    Column("share_ratio", "float", "the part of all that the rank did longer"),
-    Column("max_ns", "int", "what the rank waited that waited longest"),
-    Column("max_rank", "int", "which rank that was"),
-    Column("waited_ns", "int", "what it waited itself, for all others"),
+    Column("skew_ns", "float", "mean loss of one of the others per step", sums=True),
+    Column("step_ratio", "float", "fraction of the mean step"),
+    Column("share_ratio", "float", "fraction of all that the rank did longer"),
+    Column("max_ns", "int", "longest wait of a rank"),
+    Column("max_rank", "int", "that rank"),
+    Column("waited_ns", "int", "its waits for all others"),
     Column("why", "text", "what it did longer than those that waited for it", sums=True),
-    *(Column(name, "int", f"of what is charged: {what}", "ns", visible=False) for name, what in _OF_CAUSES),
+    *(Column(name, "int", f"part of charged_ns: {what}", "ns", visible=False) for name, what in _OF_CAUSES),
 )
 _CAUSES = tuple(name for name, _ in _OF_CAUSES)
 _FORMS = {
@@ -96,7 +95,7 @@ def stragglers(scope: Scope, by: str = "rank") -> ArrowTable:
     would have continued, no more than it stood still, and together with earlier waits no more than its host was ahead.
     Waits are followed to their origin: if rank B is late because it had waited for rank A in another group, that cost
     is charged to A. Over all ranks, charges add up to the cost of waits. If too few of the waits that others depend on
-    are known, nothing is followed; a note says so. `skew_ns` is what one of the others loses by it in a mean step.
+    are known, nothing is followed; a note says so. `skew_ns` is mean loss of one of the others per step.
 
     A rank is **late**, a straggler, if its cost, without time before its recording, is 5 % of the step or more, and at
     least three quarters of what the latest rank costs, as long as this is true for at most half of the ranks;

@@ -34,11 +34,11 @@ _COLUMNS = (
         "modules or checks",
     ),
     Column("item", "text", "what the row is about"),
-    Column("rank", "int", "rank, where the row is about one"),
+    Column("rank", "int", "rank, if the row is about one"),
     Column("time_ns", "int", "time"),
-    Column("share_ratio", "float", "its part: of the step, of the device's span, or of what the section lists"),
+    Column("share_ratio", "float", "fraction of the step, of the device's span, or of what the section lists"),
     Column("count", "int", "number of calls, ranks, steps, devices, events", "count"),
-    Column("severity", "text", "of a finding, as in `findings`; empty of all else"),
+    Column("severity", "text", "severity of a finding; empty for other rows"),
     Column("text", "text", "words", advises=True),
 )
 

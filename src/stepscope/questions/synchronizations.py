@@ -22,7 +22,7 @@ from stepscope.query.scope import Scope
         ),
         Column("stream", "int", "stream that waited, or was waited for; empty where it is all or none"),
         Column("on_stream", "int", "stream that recorded the event which was waited for"),
-        Column("count", "int", "how often", "count"),
+        Column("count", "int", "number of waits", "count"),
         Column("total_ns", "int", "summed duration"),
         Column("mean_ns", "float", "mean duration"),
         Column("max_ns", "int", "longest duration"),

@@ -30,17 +30,17 @@ _COLUMNS = (
     Column("kernel", "text", "name of the kernel", kernels=True),
     Column("kernel_ns", "int", "summed duration of kernels"),
     Column(
-        "share_ratio", "float", "its part of all kernels' time, that of damaged ranks left out; NULL for one of these"
+        "share_ratio", "float", "fraction of the time of all kernels without damaged ranks; NULL for a damaged rank"
     ),
     Column("eligible_ns", "int", "time of kernels that could use tensor cores"),
-    Column("eligible_ratio", "float", "their part of kernel time"),
+    Column("eligible_ratio", "float", "fraction of kernel time"),
     Column("used_ns", "int", "time of kernels that do use them", sums=True),
-    Column("used_ratio", "float", "their part of kernel time", sums=True),
-    Column("unknown_ns", "int", "eligible time whose kernels' names do not tell", visible=False),
-    Column("generation", "text", "whose instructions the kernel uses"),
+    Column("used_ratio", "float", "fraction of kernel time", sums=True),
+    Column("unknown_ns", "int", "eligible time of kernels whose names do not show it", visible=False),
+    Column("generation", "text", "GPU generation whose instructions the kernel uses"),
     Column("dtype", "text", "element type of the operator's inputs", visible=False),
     Column("why_not", "text", "why eligible time is not on tensor cores, the longest first"),
-    Column("slowed_by", "text", "what keeps used tensor cores from their speed"),
+    Column("slowed_by", "text", "what slows the used tensor cores"),
 )
 _FORMS = {
     "device": ("rank", "device", "device_name"),

@@ -10,10 +10,10 @@ _COLUMNS = (
     Column("name", "text", "what was counted: samples, tokens, or a name that the script chose"),
     Column("rank", "int", "rank that counted it"),
     Column("ranks", "int", "ranks that counted it", "count"),
-    Column("steps", "int", "steps that it is known of, on all of them", "count"),
-    Column("per_step", "float", "mean of a step; of several ranks, of all together", "count"),
+    Column("steps", "int", "steps that have the number, on all ranks", "count"),
+    Column("per_step", "float", "mean per step, of all ranks together", "count"),
     Column("step_ns", "float", "mean time of these steps"),
-    Column("per_second", "float", "by the time that these steps took; the ranks' sum", "count"),
+    Column("per_second", "float", "sum over these steps divided by their time; over ranks the sum", "count"),
     Column("ci95_low_per_second", "float", "95 % interval of it, low end", "count"),
     Column("ci95_high_per_second", "float", "95 % interval of it, high end", "count"),
 )

@@ -17,13 +17,13 @@ _COLUMNS = (
     Column("start_ns", "int", "start of the window, since the run's start", moment=True),
     Column("window_ns", "int", "length of the window"),
     Column("kernel_ns", "int", "at least one kernel was running"),
-    Column("utilization_ratio", "float", "the part of the window that this is (GPU utilisation)"),
-    Column("sm_efficiency_ratio", "float", "mean part of the multiprocessors that had a block, estimated"),
-    Column("occupancy_ratio", "float", "mean achieved occupancy of the kernels, estimated"),
+    Column("utilization_ratio", "float", "fraction of the window (GPU utilisation)"),
+    Column("sm_efficiency_ratio", "float", "estimated mean fraction of multiprocessors with a block"),
+    Column("occupancy_ratio", "float", "estimated mean achieved occupancy of the kernels"),
     Column(
         "described_ratio",
         "float",
-        "the part of the kernels' summed duration whose blocks per multiprocessor were recorded",
+        "fraction of the kernels' summed duration with recorded blocks per multiprocessor",
         visible=False,
     ),
 )

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("span", "int", "which of the ranks' recordings, from 0", visible="varying"),
-    Column("change", "text", "what would be otherwise"),
-    Column("step_ns", "float", "mean time of a rank's step that would follow", sums=True),
-    Column("saved_ns", "float", "how much less that is than recorded; empty where only bounds are known"),
-    Column("saved_ratio", "float", "the part of the recorded step", sums=True),
-    Column("saved_low_ns", "float", "what it saves a step even where unexplained waits stay"),
-    Column("saved_high_ns", "float", "what it saves a step at most"),
+    Column("change", "text", "the assumed change"),
+    Column("step_ns", "float", "resulting mean time of a rank's step", sums=True),
+    Column("saved_ns", "float", "saving; empty where only bounds are known"),
+    Column("saved_ratio", "float", "fraction of the recorded step", sums=True),
+    Column("saved_low_ns", "float", "lower bound of the saving: unexplained waits stay"),
+    Column("saved_high_ns", "float", "upper bound of the saving"),
 )
 _FASTER = re.compile(r"\s*(.+?)\s*=\s*([^,=\s]+)\s*(?:,|$)")
 _MIN_FACTOR, _MAX_FACTOR = 0.01, 1000.0
