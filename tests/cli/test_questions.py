@@ -14,7 +14,7 @@ def test_words_by_default(run, store):
     ran = run("sources", store, "--columns", "path,rank,events_read")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == (
-        "Which files were read, how many events were kept, repaired or dropped, and which files were left\nout?\n"
+        "Which files were read, what was repaired or dropped, and what was left out?\n"
         "path    rank  events_read\n"
         "a.json     0            4\n"
         "b.json     1            0\n"

@@ -65,11 +65,7 @@ _CALL, _HOST, _DEVICE = range(3)
         Column("host_total_ns", "int", "host time, including all rows below it", sums=True),
         Column("host_share_ratio", "float", "fraction of the time of all listed threads"),
         Column("host_self_ns", "int", "host time without the rows below it"),
-        Column(
-            "device_total_ns",
-            "int",
-            "summed duration of the kernels, copies and fills launched in it and below",
-        ),
+        Column("device_total_ns", "int", "summed duration of the device work launched in it and below"),
         Column("device_share_ratio", "float", "fraction of all such work"),
         Column("device_self_ns", "int", "the same without the rows below it"),
     ),

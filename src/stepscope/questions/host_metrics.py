@@ -92,9 +92,7 @@ _ALL = """
         Column("judged", "text", "met, missed, or flagged where its tool says that it needs a look"),
         Column("next", "text", "what to look at next, where it is missed or flagged", advises=True),
         Column("advice", "text", "the tool's own words on it", visible=False),
-        Column(
-            "confirmed", "bool", "false if the report's layout is known from documentation alone", visible="varying"
-        ),
+        Column("confirmed", "bool", "false if the layout is known from documentation alone", visible="varying"),
     ),
     group="host",
     rests_on=(),

@@ -47,11 +47,7 @@ _THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM 
     "hotspots",
     "In which functions of the host does the time go, and who calls them?",
     (
-        Column(
-            "function",
-            "text",
-            "function; of --by library the binary, or the file of Python code; of --by thread the thread",
-        ),
+        Column("function", "text", "function; by library the binary or Python file; by thread the thread"),
         Column(
             "clock",
             "text",
@@ -72,13 +68,7 @@ _THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM 
         Column("total_ratio", "float", "fraction of all time of that clock"),
         Column("self_samples", "int", "samples taken in it", "count"),
         Column("total_samples", "int", "samples taken in it and in what it calls", "count", visible=False),
-        Column(
-            "instructions",
-            "int",
-            "instructions retired in it, without what it calls",
-            "count",
-            visible="varying",
-        ),
+        Column("instructions", "int", "instructions retired in it, without what it calls", "count", visible="varying"),
         Column("cpi", "float", "clock cycles of the core an instruction, in it", visible="varying"),
         Column("depth", "int", "number of rows of the tree around it", visible=False),
         Column("node", "int", "number of the row in the tree, from 0", visible=False),

@@ -22,11 +22,7 @@ _COLUMNS = (
     Column("stream", "int", "stream; empty for rows of the device"),
     Column("cause", "text", "host wait, kernel wait, other, unlinked, or no work follows"),
     Column("host", "text", "what the host did during most of these gaps; only in rows of the device"),
-    Column(
-        "frame",
-        "text",
-        "innermost program frame that covers at least half of the longest gap; only in rows of the device",
-    ),
+    Column("frame", "text", "innermost program frame during half of the longest gap; only in rows of the device"),
     Column("gaps", "int", "idle gaps", "count"),
     Column("idle_ns", "int", "their summed length", sums=True),
     Column("share_ratio", "float", "fraction of the idle time of the device or stream"),

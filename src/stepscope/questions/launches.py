@@ -26,17 +26,10 @@ _OF_LAUNCHES = (
     Column("total_ns", "int", "T: summed time from the call's start to the end of call and kernels", sums=True),
     Column("total_mean_ns", "float", "T: mean"),
     Column("total_median_ns", "float", "T: median", visible=False),
-    Column(
-        "short_kernels",
-        "int",
-        "launches of at most 50 µs that took the host longer than their kernels took the device",
-        "count",
-    ),
+    Column("short_kernels", "int", "launches of at most 50 µs that take longer than their kernels", "count"),
     Column("slow_calls", "int", "launch calls longer than 50 µs", "count"),
     Column("late_starts", "int", "launches whose kernel started more than 100 µs after the call", "count"),
-    Column(
-        "unlinked", "int", "work whose launch is not known; by kernel, call and rank it is in no other figure", "count"
-    ),
+    Column("unlinked", "int", "work of unknown launch; by kernel, call and rank in no other column", "count"),
 )
 _OF_THE_QUEUE = (
     RANK,
@@ -50,13 +43,7 @@ _OF_THE_QUEUE = (
     _OF_LAUNCHES[-1],
     Column("mean_queued", "float", "mean number of pieces of work in the queue", "count"),
     Column("max_queued", "int", "most pieces of work in the queue at one time", "count"),
-    Column(
-        "max_launches",
-        "int",
-        "most launches outstanding on a stream at one time; a graph counts as one",
-        "count",
-        visible=False,
-    ),
+    Column("max_launches", "int", "most launches outstanding on a stream; a graph is one", "count", visible=False),
     Column("blocked_ns", "int", "launches outstanding on a stream had reached the limit"),
     Column("queued_ns", "int", "at least one piece of work was in the queue"),
     Column("running_ns", "int", "the queue was empty, and work was running"),

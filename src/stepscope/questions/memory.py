@@ -26,9 +26,7 @@ _COLUMNS = (
     Column("at_ns", "int", "the moment: of the peak, or the requested one", moment=True),
     Column("time_ns", "int", "when, since the run's start", moment=True),
     Column("step", "int", "training step"),
-    Column(
-        "category", "text", "parameters, gradients, optimizer state, activations, temporaries, or unknown", sums=True
-    ),
+    Column("category", "text", "parameters, gradients, optimizer state, activations, temporaries, unknown", sums=True),
     Column("operator", "text", "operator that allocated it", sums=True),
     Column("module", "text", "module in which it was allocated", sums=True),
     Column("stack", "text", "call stack that allocated it, innermost frame first", sums=True),

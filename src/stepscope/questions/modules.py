@@ -85,12 +85,7 @@ _TREE = f"""
         Column("name", "text", "last part of the module's path"),
         Column("path", "text", "path of the module from the root of the model", visible=False),
         Column("class", "text", "class of the module"),
-        Column(
-            "compiled",
-            "bool",
-            "whether it is code made by torch.compile, not a layer of the model",
-            visible=False,
-        ),
+        Column("compiled", "bool", "whether it is code of torch.compile, not a layer", visible=False),
         Column("depth", "int", "number of modules above it", visible=False),
         Column("parent_path", "text", "enclosing module", visible=False),
         Column("calls", "int", "forward calls", "count"),

@@ -53,16 +53,9 @@ _ROWS = """
     group="host",
     rests_on=(),
     parameters=(
-        by_form(
-            "what a row is: a `primitive` and direction, its `implementation`, or each `shape` that ran",
-            *_KEYS,
-        ),
+        by_form("what a row is: a `primitive` and direction, its `implementation`, or each `shape` that ran", *_KEYS),
         LIMITS,
-        Parameter(
-            "processor",
-            "text",
-            "name of the processor, whose peak is compared with; the log does not say it",
-        ),
+        Parameter("processor", "text", "name of the processor, whose peak is compared with; the log does not say it"),
     ),
     fills="Record it: stepscope launch --tool onednn -- python train.py (ONEDNN_VERBOSE=1).",
 )  # fmt: skip

@@ -21,9 +21,7 @@ _OF_STEPS = (
     STEP,
     Column("value_ns", "int", "the measure, summed over the rank's devices"),
     Column("share_ratio", "float", "fraction of the step; of several devices, of theirs"),
-    Column(
-        "counted", "bool", "whether the step counts in means; false for all steps of a damaged rank", visible="varying"
-    ),
+    Column("counted", "bool", "whether it counts in means; false if the rank is damaged", visible="varying"),
 )
 _OF_RANKS = (
     RANK,
@@ -42,18 +40,9 @@ _OF_RANKS = (
     Column("waiting_ns", "int", "waited for other ranks in collectives, hidden by computation or not", visible=False),
     Column("waiting_ratio", "float", "fraction of its steps"),
     Column("stage", "int", "which stage of a pipeline it is, from 0", visible="varying"),
-    Column(
-        "bubble_ns",
-        "int",
-        "waited for other stages of its pipeline while its devices computed and copied nothing",
-        visible=False,
-    ),
+    Column("bubble_ns", "int", "waited for other pipeline stages, without computation or copies", visible=False),
     Column("bubble_ratio", "float", "fraction of its steps", visible="varying"),
-    Column(
-        "differs",
-        "text",
-        "measures in which the rank differs from the others, and how far; of a damaged rank, that it is",
-    ),
+    Column("differs", "text", "measures in which it differs from the others; or that it is damaged"),
     Column("host", "text", "name of the node, where the recording says so", visible="varying"),
 )
 _WORDS = {

@@ -36,11 +36,7 @@ _COLUMNS = (
     Column("count", "int", "calls of the operator; runs of the kernel", "count"),
     Column("device_ns", "int", "summed duration of its kernels, copies and fills"),
     Column("share_ratio", "float", "fraction of all device work"),
-    Column(
-        "occupancy_ratio",
-        "float",
-        "achieved occupancy, weighted by duration: as counters measured it, else as the recorder estimates it",
-    ),
+    Column("occupancy_ratio", "float", "achieved occupancy by counters, else as estimated by the recorder"),
     Column("bound", "text", "what limits it: compute, memory, link or host link; or that no peak is known"),
     Column("attainable_ratio", "float", "attainable time as a fraction of device time", sums=True),
     Column("attainable_ns", "int", "time that the same work takes at the limit", visible=False),

@@ -48,13 +48,11 @@ ORDER BY source.rank, source.span, source.path
         Column(
             "clock_rule",
             "text",
-            "what aligns its rank's clock with the others': same host, epoch, collectives or none",
+            "alignment of its rank's clock: same host, epoch, collectives or none",
             visible="varying",
         ),
         Column("clock_offset_ns", "int", "offset added to its times to align them with the run's", visible="varying"),
-        Column(
-            "clock_drift_ppb", "float", "how much faster its rank's clock runs, in parts per billion", visible=False
-        ),
+        Column("clock_drift_ppb", "float", "drift of its rank's clock, in parts per billion", visible=False),
         Column("clock_uncertainty_ns", "int", "uncertainty of its times after that", visible="varying"),
         Column("clock_matches", "int", "collectives that its rank's clock was aligned by", "count", visible=False),
     ),

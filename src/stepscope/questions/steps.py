@@ -18,11 +18,7 @@ _PARTS = (
     Column("kernel_ns", "int", "at least one kernel that computes was running"),
     Column("copy_ns", "int", "the device copied and no kernel computed"),
     Column("memset_ns", "int", "the device filled memory and did nothing of the above"),
-    Column(
-        "communication_ns",
-        "int",
-        "ranks communicated, or waited for each other, and nothing of the above went on (exposed)",
-    ),
+    Column("communication_ns", "int", "ranks communicated or waited for each other, none of the above (exposed)"),
     Column("runtime_ns", "int", "the host was in runtime calls and the device was idle"),
     Column("dataloader_ns", "int", "the host waited for a batch of the DataLoader, none of the above"),
     Column("cpu_exec_ns", "int", "the host ran operators, annotated ranges or Python, none of the above"),
@@ -37,18 +33,8 @@ _COLUMNS = (
     Column("steps", "int", "steps in the mean", "count"),
     Column("start_ns", "int", "start, since the run's start", visible=False, moment=True),
     *_PARTS,
-    Column(
-        "complete",
-        "bool",
-        "false for a step that was recorded in part, such as one cut off at the end",
-        visible=False,
-    ),
-    Column(
-        "counted",
-        "bool",
-        "false for a step that means leave out: cut off, slow because it was the first, or of a damaged rank",
-        visible=False,
-    ),
+    Column("complete", "bool", "false for a step recorded in part, such as a cut one", visible=False),
+    Column("counted", "bool", "false for a step that means leave out: see left_out", visible=False),
     Column("left_out", "text", "why means leave it out: cut off, slow first step or damaged rank", visible=False),
 )
 

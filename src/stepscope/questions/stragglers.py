@@ -37,12 +37,7 @@ _COLUMNS = (
     Column("last", "int", "collectives at which it arrived last", "count"),
     Column("last_ratio", "float", "fraction of its collectives whose last rank is known"),
     Column("waited_by_others_ns", "int", "waits of all others for it"),
-    Column(
-        "charged_ns",
-        "int",
-        "cost of these waits by origin: with waits for ranks that had waited for it, without waits it only passed on",
-        sums=True,
-    ),
+    Column("charged_ns", "int", "cost of these waits by origin, without waits that it only passed on", sums=True),
     Column("skew_ns", "float", "mean loss of one of the others per step", sums=True),
     Column("step_ratio", "float", "fraction of the mean step"),
     Column("share_ratio", "float", "fraction of all that the rank did longer"),

@@ -15,11 +15,7 @@ from stepscope.query.scope import Scope
         RANK,
         DEVICE,
         Column("kind", "text", "Stream Wait Event, Event Sync, Stream Sync, Context Sync, ..."),
-        Column(
-            "waits",
-            "text",
-            "who waits for what: host for device (all its streams), host for stream, host for event, stream for event",
-        ),
+        Column("waits", "text", "host for device (all streams), for stream or for event; stream for event"),
         Column("stream", "int", "stream that waited, or was waited for; empty where it is all or none"),
         Column("on_stream", "int", "stream that recorded the event which was waited for"),
         Column("count", "int", "number of waits", "count"),

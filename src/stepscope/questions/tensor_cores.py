@@ -29,9 +29,7 @@ _COLUMNS = (
     Column("input_dims", "text", "shapes of its inputs, as a JSON list"),
     Column("kernel", "text", "name of the kernel", kernels=True),
     Column("kernel_ns", "int", "summed duration of kernels"),
-    Column(
-        "share_ratio", "float", "fraction of the time of all kernels without damaged ranks; NULL for a damaged rank"
-    ),
+    Column("share_ratio", "float", "fraction of kernel time without damaged ranks; NULL for one"),
     Column("eligible_ns", "int", "time of kernels that could use tensor cores"),
     Column("eligible_ratio", "float", "fraction of kernel time"),
     Column("used_ns", "int", "time of kernels that do use them", sums=True),

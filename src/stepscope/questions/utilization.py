@@ -23,7 +23,7 @@ _COLUMNS = (
     Column(
         "described_ratio",
         "float",
-        "fraction of the kernels' summed duration with recorded blocks per multiprocessor",
+        "fraction of kernel time with recorded blocks per multiprocessor",
         visible=False,
     ),
 )
