@@ -72,31 +72,27 @@ _FARTHEST = 2**62
     "ranges and record under nvprof or nsys --trace=nvtx.",
 )
 def named_ranges(scope: Scope, by: str = "name", all: bool = False) -> ArrowTable:  # noqa: A002  # the option is --all
-    """Ranges that the program or a library named on the host (`record_function`, NVTX ranges of any
-    domain, the data loader's and the optimizer's ranges, a framework's), over all requested ranks together. By
-    name, those that kept the device busiest come first; a name in two NVTX domains or categories is two
-    rows. With `--by path` a row is a node in the tree of ranges, below the one that encloses it on its
-    thread, whatever their domains. Ranges that mark steps are left out unless `--all` is given: see
-    `steps`.
+    """Ranges that the program or a library named on the host (`record_function`, NVTX ranges of any domain, the data
+    loader's and the optimizer's ranges, a framework's), over all requested ranks together. By name, those that kept the
+    device busiest come first; a name in two NVTX domains or categories is two rows. With `--by path` a row is a node in
+    the tree of ranges, below the one that encloses it on its thread, whatever their domains. Ranges that mark steps are
+    left out unless `--all` is given: see `steps`.
 
-    **exclusive** is the time of a range on the host minus that of the ranges inside it, as in the
-    `nvtx_pushpop_sum` of Nsight Systems; **self** excludes everything that ran inside, including operators and calls.
+    **exclusive** is the time of a range on the host minus that of the ranges inside it, as in the `nvtx_pushpop_sum` of
+    Nsight Systems; **self** excludes everything that ran inside, including operators and calls.
 
-    Work belongs to a range if the call that launched it starts inside the range **on the same
-    thread**, as in Nsight Systems' NVTX projection. The backward pass is launched by a thread
-    of autograd, so its work is in no range of the main thread: `modules` attributes it to the
-    forward. Work whose launch is unknown belongs to no range.
+    Work belongs to a range if the call that launched it starts inside the range **on the same thread**, as in Nsight
+    Systems' NVTX projection. The backward pass is launched by a thread of autograd, so its work is in no range of the
+    main thread: `modules` attributes it to the forward. Work whose launch is unknown belongs to no range.
 
-    **projected** is Nsight's: from the start of the first to the end of the last piece of work
-    of a range, whatever lies between. **busy** excludes the gaps, and time is counted once
-    per device however many kernels run, even if they come from two ranges of the name. So
-    busy is never more than the sum, `device_total_ns`.
+    **projected** is Nsight's: from the start of the first to the end of the last piece of work of a range, whatever
+    lies between. **busy** excludes the gaps, and time is counted once per device however many kernels run, even if they
+    come from two ranges of the name. So busy is never more than the sum, `device_total_ns`.
 
     With `--window` it is the work of those ranges that ran in the window, whenever it was launched.
 
-    By name, a range inside another of its row adds to calls, exclusive and self time, and to
-    nothing else. Ranges that the recorder itself draws on the device's tracks (`gpu_user_annotation`)
-    count neither as work nor as ranges.
+    By name, a range inside another of its row adds to calls, exclusive and self time, and to nothing else. Ranges that
+    the recorder itself draws on the device's tracks (`gpu_user_annotation`) count neither as work nor as ranges.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -127,8 +123,8 @@ def named_ranges(scope: Scope, by: str = "name", all: bool = False) -> ArrowTabl
 def _nested(rows: ArrowTable, window: tuple[int, int] | None, by: str) -> tuple[Columns, Array, Array]:
     """The ranges, nested; the index of one range of each row of the answer; and the parent of each row, or -1.
 
-    Rows of the answer are numbered (`group`), those of paths from the roots down. A range is `outermost` if
-    no range of its row encloses it.
+    Rows of the answer are numbered (`group`), those of paths from the roots down. A range is `outermost` if no range of
+    its row encloses it.
     """
     from stepscope.analysis.operators.calls import coded, distinct_rows
     from stepscope.formats.nesting import climb, nest

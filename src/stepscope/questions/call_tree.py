@@ -88,25 +88,25 @@ _CALL, _HOST, _DEVICE = range(3)
     fills="Record the host's side with ProfilerActivity.CPU; with_stack=True adds Python functions.",
 )
 def calls(scope: Scope, by: str = "top-down", max_nodes: int = 1000) -> ArrowTable:
-    """Operators, named ranges, Python functions and runtime calls of all requested ranks and threads, merged
-    if their names and those of all their callers are the same.
+    """Operators, named ranges, Python functions and runtime calls of all requested ranks and threads, merged if their
+    names and those of all their callers are the same.
 
-    **Host total** is the time between starts and ends, each moment of a thread counted once, for the
-    innermost call: it includes waiting. **Device total** is the summed duration of the work
-    that was launched in the call or below it; work of unknown launch belongs to no call, and
-    that of a runtime call (`cudaLaunchKernel`) to its caller. The backward is launched by threads of
-    autograd, and so is in none of the calls of the main thread: `modules` attributes it to the forward.
+    **Host total** is the time between starts and ends, each moment of a thread counted once, for the innermost call: it
+    includes waiting. **Device total** is the summed duration of the work that was launched in the call or below it;
+    work of unknown launch belongs to no call, and that of a runtime call (`cudaLaunchKernel`) to its caller. The
+    backward is launched by threads of autograd, and so is in none of the calls of the main thread: `modules` attributes
+    it to the forward.
 
-    Traced threads that spend 99 % of their time in Python's own waits while another works, and launch nothing, are
-    left out, and counted, as in `hotspots`; `--by thread` includes them.
+    Traced threads that spend 99 % of their time in Python's own waits while another works, and launch nothing, are left
+    out, and counted, as in `hotspots`; `--by thread` includes them.
 
     With `--by bottom-up` the rows at the top are functions, with their self times over all of their callers, and below
     each its callers, theirs, and so on: a row's total is the part of the function's self time that was spent in this
     chain of callers, and its self time the part of it without a further caller.
 
-    A recording of Python frames has very many nodes: the listed rows are those with most host or
-    device time (`--max-nodes`; bottom-up a row counts less the more callers it is away). A row with more time than
-    its parts and its self time has others below it that are not listed.
+    A recording of Python frames has very many nodes: the listed rows are those with most host or device time
+    (`--max-nodes`; bottom-up a row counts less the more callers it is away). A row with more time than its parts and
+    its self time has others below it that are not listed.
     """
     import pyarrow as pa
 

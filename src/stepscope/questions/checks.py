@@ -36,15 +36,14 @@ def checks(scope: Scope, all: bool = False) -> ArrowTable:  # noqa: A002  # the 
     """Every data-quality check that found something, the severest first, and the events of each file: how many were
     kept, repaired and dropped, and where the damage starts.
 
-    A file that lost events, or ends before its JSON does, is a warning; one that had to be
-    repaired or has categories that this version does not know is a note. Files without problems share one
-    row; `--all` lists each, and the checks that passed.
+    A file that lost events, or ends before its JSON does, is a warning; one that had to be repaired or has categories
+    that this version does not know is a note. Files without problems share one row; `--all` lists each, and the checks
+    that passed.
 
     A check names the damaged evidence, a question the evidence on which it rests (`data_check.affects` and
-    [checks](../checks.md) have the kinds): an answer that a failing check affects is marked
-    everywhere it is shown, and the column `affects` lists these questions. Other tools drop or
-    repair silently: seven impossible durations among 55 000 events made up 62 % of the device time of
-    one published report.
+    [checks](../checks.md) have the kinds): an answer that a failing check affects is marked everywhere it is shown, and
+    the column `affects` lists these questions. Other tools drop or repair silently: seven impossible durations among 55
+    000 events made up 62 % of the device time of one published report.
     """
     import pyarrow as pa
 

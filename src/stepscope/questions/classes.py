@@ -37,11 +37,10 @@ def classes(scope: Scope, by: str = "class") -> ArrowTable:
     attention), element-wise, reduction (also losses, pooling and scans), communication, copy (also fills, changes of
     layout, gathering and scattering, embedding look-ups), optimizer, other.
 
-    The operator that launched it decides if it has a formula: a change of layout that a
-    convolution launches is convolution, and so is a cuBLAS kernel that it launches. Without an
-    operator, as in the replay of a CUDA graph, the kernel's name decides. Communication kernels,
-    copies and fills always keep their class. Work launched in an optimizer's step is the optimizer's,
-    except products of matrices and communication.
+    The operator that launched it decides if it has a formula: a change of layout that a convolution launches is
+    convolution, and so is a cuBLAS kernel that it launches. Without an operator, as in the replay of a CUDA graph, the
+    kernel's name decides. Communication kernels, copies and fills always keep their class. Work launched in an
+    optimizer's step is the optimizer's, except products of matrices and communication.
 
     Times are sums of durations over all requested ranks, as in `kernels`.
     """

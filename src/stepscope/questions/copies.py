@@ -49,19 +49,18 @@ _KEYS = {"direction": "direction, memory_kind", "size": "direction, memory_kind,
     fills="Record with torch.profiler.ProfilerActivity.CUDA (or XPU, ...) on a machine with a device.",
 )
 def copies(scope: Scope, by: str = "direction") -> ArrowTable:
-    """Copies and fills of all requested ranks together by direction and kind of host memory, the
-    longest total first. With `--by size` they are also separated by powers of two of their
-    size, because small copies never reach the bandwidth of large ones.
+    """Copies and fills of all requested ranks together by direction and kind of host memory, the longest total first.
+    With `--by size` they are also separated by powers of two of their size, because small copies never reach the
+    bandwidth of large ones.
 
-    `bandwidth_bytes_per_s` is the sum of sizes over the sum of durations, the mean over time;
-    the mean of the copies' own bandwidths would let many tiny copies hide a large one. Copies
-    of unrecorded size, or whose duration the clock's resolution made 0, are excluded
-    from it. Memory of kind `pageable` makes an asynchronous copy wait for its host:
+    `bandwidth_bytes_per_s` is the sum of sizes over the sum of durations, the mean over time; the mean of the copies'
+    own bandwidths would let many tiny copies hide a large one. Copies of unrecorded size, or whose duration the clock's
+    resolution made 0, are excluded from it. Memory of kind `pageable` makes an asynchronous copy wait for its host:
     `pin_memory=True` in the data loader avoids it. `device-time` shows how much of the copying is not hidden by
     computation.
 
-    HTA draws bandwidth over time and sets copies of no duration to 1 µs; Nsight Systems lists
-    time and size in two separate reports.
+    HTA draws bandwidth over time and sets copies of no duration to 1 µs; Nsight Systems lists time and size in two
+    separate reports.
     """
     keys = _KEYS[by]
     bucket = ", from_bytes, CASE WHEN from_bytes = 0 THEN 1 ELSE 2 * from_bytes END AS below_bytes"

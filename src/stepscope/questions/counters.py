@@ -71,19 +71,19 @@ _WINDOW = {"metric": "", "step": "step, start_ns, window_ns, ", "time": "start_n
 def counters(scope: Scope, by: str = "counter") -> ArrowTable:
     """By default, counters of all requested ranks together, kernels first, each ordered by name.
 
-    For a kernel they are what CUPTI's range profiler (`cuda_profiler_range`) or Intel's scope profiler measured while it
-    ran alone, replayed as often as the counters needed: such a recording's times are not those of an ordinary run. If
-    one range covers the complete recording, that is the name. Counters over time are samples of the hardware (of Nsight
-    Systems, or of CUPTI PM sampling), memory in use, or whatever a program writes into `C` events. Whether a sum or a
-    mean is useful depends on the counter, so both are given. With `--step`, counters of kernels are those of the steps;
-    samples belong to no step.
+    For a kernel they are what CUPTI's range profiler (`cuda_profiler_range`) or Intel's scope profiler measured while
+    it ran alone, replayed as often as the counters needed: such a recording's times are not those of an ordinary run.
+    If one range covers the complete recording, that is the name. Counters over time are samples of the hardware (of
+    Nsight Systems, or of CUPTI PM sampling), memory in use, or whatever a program writes into `C` events. Whether a sum
+    or a mean is useful depends on the counter, so both are given. With `--step`, counters of kernels are those of the
+    steps; samples belong to no step.
 
     **Devices and network cards.** The other forms have metrics that were sampled while the job ran, of the kinds that
     StepScope knows, whatever the recorder calls them: `sm_active`, `sm_issue`, `tensor_active`, `compute_active`,
     `compute_warps`, `dram_read` and `dram_write`, `pcie_receive` and `pcie_send`, `nvlink_receive` and `nvlink_send`,
     `clock`, `max_clock`, `memory_clock`, `temperature`, `power`, `fan`, `throttled` (whether the clock is limited, and
-    `throttled_by_heat` and `throttled_by_power` by what), `network_receive` and `network_send`.
-    [Nsight Systems](../nsight-systems.md#sampled-metrics) lists its names for them, and
+    `throttled_by_heat` and `throttled_by_power` by what), `network_receive` and `network_send`. [Nsight
+    Systems](../nsight-systems.md#sampled-metrics) lists its names for them, and
     [recording](../recording.md#the-machine-beside-the-phases) what `stepscope record` asks the driver once a second.
     `utilization` estimates from kernels how full a device was, if nothing was sampled.
 

@@ -85,14 +85,14 @@ def critical_path(scope: Scope, by: str = "kind") -> ArrowTable:
     * **launch**: in the call that launches a kernel, copy or graph; **launch delay**: from there until it started.
     * **computation**, **copy**: kernels by class of work (as in `classes`), copies and fills.
     * **transfer**: a collective after the last rank had arrived; **waiting for a rank**: before, where the late rank is
-      not among those asked for. **communication**: both together, of a collective that was not matched over ranks, or that lacks
-      a rank, which was not recorded and may have come last.
+      not among those asked for. **communication**: both together, of a collective that was not matched over ranks, or
+      that lacks a rank, which was not recorded and may have come last.
     * **synchronization**: a call returns after the device was done, or after a copy into pageable memory.
     * **kernel gap**: below 30 µs between work that was launched in time; **unexplained**: a longer wait for something
       that is not recorded.
 
-    If several ranks were recorded the path is that of the job: it changes ranks at collectives (`--by rank`), and
-    stays if the clocks do not show which rank was last. A step of the job ends when its last rank has done it.
+    If several ranks were recorded the path is that of the job: it changes ranks at collectives (`--by rank`), and stays
+    if the clocks do not show which rank was last. A step of the job ends when its last rank has done it.
 
     torch.profiler records which stream waited for which event only on request (`cuda_sync`). Without that, a wait is
     assumed to concern the thread's next launch and the stream of its last one before, a call that synchronises waits

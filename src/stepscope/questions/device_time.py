@@ -43,26 +43,26 @@ _COLUMNS = (
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
 def device_time(scope: Scope, by: str = "device") -> ArrowTable:
-    """A device's time, divided so that it adds up exactly:
-    span = computation + exposed communication + exposed copy + idle.
+    """A device's time, divided so that it adds up exactly: span = computation + exposed communication + exposed copy +
+    idle.
 
-    Each part is a union: kernels that run side by side on several streams count once. Computation
-    is kernels that do not communicate, and fills. Communication is *exposed* while no computation
-    covers it, and else *hidden*; a copy is exposed while neither computation nor communication covers it. Busy is the
-    union of all. `overlap_ratio` is what Holistic Trace Analysis calls communication-computation overlap; it only knows
-    NCCL's names of kernels, and has no percentage per step. A device that did not communicate has none.
+    Each part is a union: kernels that run side by side on several streams count once. Computation is kernels that do
+    not communicate, and fills. Communication is *exposed* while no computation covers it, and else *hidden*; a copy is
+    exposed while neither computation nor communication covers it. Busy is the union of all. `overlap_ratio` is what
+    Holistic Trace Analysis calls communication-computation overlap; it only knows NCCL's names of kernels, and has no
+    percentage per step. A device that did not communicate has none.
 
     All work that the device recorded counts, whether or not its launch is known; the share of the summed duration
     without a known launch is given, too. Each device of a process, each rank and each recording of a rank has its own
     row.
 
-    Without steps the span runs from the device's first start to its last end. With `--step`, and with
-    `by="step"`, it is the steps (as the question `steps` bounds them), and work is cut at their edges;
-    several chosen steps are summed. With `--window` it is that stretch of the recording.
+    Without steps the span runs from the device's first start to its last end. With `--step`, and with `by="step"`, it
+    is the steps (as the question `steps` bounds them), and work is cut at their edges; several chosen steps are summed.
+    With `--window` it is that stretch of the recording.
 
-    These are the definitions of TraceLens' GPU timeline, on integers, so that the parts do not differ
-    from the span by rounding. Holistic Trace Analysis's temporal breakdown rounds times to microseconds
-    first and combines everything that does not compute.
+    These are the definitions of TraceLens' GPU timeline, on integers, so that the parts do not differ from the span by
+    rounding. Holistic Trace Analysis's temporal breakdown rounds times to microseconds first and combines everything
+    that does not compute.
     """
     from stepscope.analysis.device_share import device_totals, share_device
     from stepscope.analysis.recording import every_step

@@ -79,8 +79,8 @@ def diff(recordings: Sequence[Recording], by: str | None = None) -> ArrowTable:
     a 95 % interval with steps as samples; if it contains 0 the change is unclear. A rank that is damaged on one side is
     left out on both.
 
-    [What got slower or faster](../diff.md) has examples, and explains what intervals cover and how a CI job
-    fails on a change.
+    [What got slower or faster](../diff.md) has examples, and explains what intervals cover and how a CI job fails on a
+    change.
     """
     with sound_recordings(recordings, alike=True) as (valid, left_out):
         return _compared(valid, by, left_out)

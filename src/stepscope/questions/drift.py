@@ -83,9 +83,8 @@ _NAMES = """
     fills="Record more steps.",
 )
 def drift(scope: Scope, of: str = "kernel") -> ArrowTable:
-    """Whether durations change over the recording, as they do if a device lowers its clocks, a cache
-    fills or a list grows. Rows with the largest change of time come first. `--name` selects kernels or
-    operators.
+    """Whether durations change over the recording, as they do if a device lowers its clocks, a cache fills or a list
+    grows. Rows with the largest change of time come first. `--name` selects kernels or operators.
 
     **Trend.** Kernels are compared with kernels of the same name and launch shape, operators with calls on the same
     inputs, so that other work at the end of the recording is no drift. For each step, the median duration of those
@@ -95,13 +94,13 @@ def drift(scope: Scope, of: str = "kernel") -> ArrowTable:
     or `faster` if the interval excludes 0 and the change is at least 2 %. Names recorded in fewer than 10 steps have no
     row.
 
-    An interval of 95 % excludes 0 once in twenty rows by chance: with many names on many ranks, trust
-    those with a wide margin, or that agree.
+    An interval of 95 % excludes 0 once in twenty rows by chance: with many names on many ranks, trust those with a wide
+    margin, or that agree.
 
     `all kernels` combines all names that compute. If it drifts, and so do names with half of the time of all except the
-    one with the largest change, the cause may be common to them, such as clocks, power or temperature
-    (`stepscope counters` shows them if they were recorded). One kernel alone may have grown with its input.
-    Communication kernels also wait, and are not in it.
+    one with the largest change, the cause may be common to them, such as clocks, power or temperature (`stepscope
+    counters` shows them if they were recorded). One kernel alone may have grown with its input. Communication kernels
+    also wait, and are not in it.
     """
     from stepscope.analysis.counted import COUNTED_STEPS
 

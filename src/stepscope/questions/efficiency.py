@@ -58,20 +58,18 @@ def efficiency(scope: Scope, by: str = "step", limits: str = "datasheet", causal
     (HFU), and the MFU is lower. float32 is compared with TF32's peak if the kernel's name shows that it ran on tensor
     cores.
 
-    **attainable_ratio** is the roofline's: the time that all counted work takes at the limits of
-    arithmetic or memory, over its device time. **FLOP coverage** is the share of the device time
-    whose work is counted; below 100 % the true MFU is higher, and `uncounted` lists the operators
-    with the most time that are not. If hardware counters of a kernel without a formula lie beside the recording, its
-    operations are the counted ones, and its time is covered; the note says how much. They are not part of
-    the MFU, which uses products by their formulas.
+    **attainable_ratio** is the roofline's: the time that all counted work takes at the limits of arithmetic or memory,
+    over its device time. **FLOP coverage** is the share of the device time whose work is counted; below 100 % the true
+    MFU is higher, and `uncounted` lists the operators with the most time that are not. If hardware counters of a kernel
+    without a formula lie beside the recording, its operations are the counted ones, and its time is covered; the note
+    says how much. They are not part of the MFU, which uses products by their formulas.
 
-    A utilisation above 100 % is an error, not a number: it is not shown and `finding` says by how
-    much. Either the limits are not this device's, or device work is missing from the recording.
-    Work known only as a lower bound, and convolutions by Winograd or FFT, which do less than the
-    formula counts, raise no such error.
+    A utilisation above 100 % is an error, not a number: it is not shown and `finding` says by how much. Either the
+    limits are not this device's, or device work is missing from the recording. Work known only as a lower bound, and
+    convolutions by Winograd or FFT, which do less than the formula counts, raise no such error.
 
-    With `--by module`, a module's row includes the modules below it and its backward, over their
-    device time; `(no module)` is the rest. Each rank, recording and device has its own rows.
+    With `--by module`, a module's row includes the modules below it and its backward, over their device time; `(no
+    module)` is the rest. Each rank, recording and device has its own rows.
     """
     from stepscope.analysis.operators.calls import Codes
     from stepscope.analysis.operators.work import device_work_of

@@ -28,15 +28,13 @@ _KEYS = {"name": "operation, name", "operation": "operation"}
     fills="Record with nvprof, with nsys --trace=cuda, or with torch.profiler.ProfilerActivity.CUDA.",
 )
 def gpu_summary(scope: Scope, by: str = "name") -> ArrowTable:
-    """Everything that the devices did, of all requested ranks together, the largest summed duration
-    first. It is the part `GPU activities` of nvprof's summary, and `cuda_gpu_sum` of `nsys stats`
-    (`gpusum` until 2022): their `Time (%)` is `share_ratio`, a share of the time of all rows and never of
-    wall time.
+    """Everything that the devices did, of all requested ranks together, the largest summed duration first. It is the
+    part `GPU activities` of nvprof's summary, and `cuda_gpu_sum` of `nsys stats` (`gpusum` until 2022): their `Time
+    (%)` is `share_ratio`, a share of the time of all rows and never of wall time.
 
-    Kernels are separated by their names with all parameters, copies by their direction. `kernels` has
-    more about kernels (operators, launch shapes, occupancy, tensor cores), `copies` about copies (sizes,
-    bandwidth, host memory), and `gpu-trace` each single one. A CUDA graph that was recorded as
-    one event is one row here.
+    Kernels are separated by their names with all parameters, copies by their direction. `kernels` has more about
+    kernels (operators, launch shapes, occupancy, tensor cores), `copies` about copies (sizes, bandwidth, host memory),
+    and `gpu-trace` each single one. A CUDA graph that was recorded as one event is one row here.
     """
     keys = _KEYS[by]
     return scope.sql(

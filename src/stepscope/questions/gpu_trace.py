@@ -44,19 +44,18 @@ from stepscope.schema.device_work import WORK
     fills="Record with nvprof, with nsys --trace=cuda, or with torch.profiler.ProfilerActivity.CUDA.",
 )
 def gpu_trace(scope: Scope) -> ArrowTable:
-    """One row for each kernel, copy and fill of all requested ranks, by start. It is the table of
-    `nvprof --print-gpu-trace` and `cuda_gpu_trace` of `nsys stats` (`gputrace` until 2022), with the
-    operator and the step. A terminal shows the first rows; `--top`, `--sort dur_ns` and the
-    filters choose others, and `--csv`, `--json` and `--parquet FILE` give all.
+    """One row for each kernel, copy and fill of all requested ranks, by start. It is the table of `nvprof
+    --print-gpu-trace` and `cuda_gpu_trace` of `nsys stats` (`gputrace` until 2022), with the operator and the step. A
+    terminal shows the first rows; `--top`, `--sort dur_ns` and the filters choose others, and `--csv`, `--json` and
+    `--parquet FILE` give all.
 
-    Times count from the start of the run, that is from the first event of the rank that started
-    first; nvprof counts from the first event on a device, Nsight Systems from the start of its session. The
-    memory that a fill writes is in `destination_memory` (Nsight Systems has it as the source).
-    nvprof and Nsight Systems record both parts of a kernel's shared memory, Kineto only the sum. nvprof's
-    `GB/s` are 2³⁰ bytes.
+    Times count from the start of the run, that is from the first event of the rank that started first; nvprof counts
+    from the first event on a device, Nsight Systems from the start of its session. The memory that a fill writes is in
+    `destination_memory` (Nsight Systems has it as the source). nvprof and Nsight Systems record both parts of a
+    kernel's shared memory, Kineto only the sum. nvprof's `GB/s` are 2³⁰ bytes.
 
-    Values that were not recorded are empty. With `--window` an event that runs over an edge is cut there,
-    and a copy's bytes are divided in proportion to time.
+    Values that were not recorded are empty. With `--window` an event that runs over an edge is cut there, and a copy's
+    bytes are divided in proportion to time.
     """
     return scope.sql(
         f"""

@@ -118,9 +118,9 @@ def host_metrics(scope: Scope, by: str = "aspect", metric: str | None = None, su
     living threads could run, but no processor was free. Memory is the peak of the process, and of its largest child
     that ended; read and written is what went to storage and not only to the page cache.
 
-    `judged` is the comparison with a threshold, whose `source` is given, or `flagged` if the tool itself advises
-    on the metric: `advice` has its words. Utilization of processors is not judged if a device was timed: then the host
-    need not be busy.
+    `judged` is the comparison with a threshold, whose `source` is given, or `flagged` if the tool itself advises on the
+    metric: `advice` has its words. Utilization of processors is not judged if a device was timed: then the host need
+    not be busy.
 
     `--by metric` has every metric of those reports and of CSV reports of Intel VTune (hot spots, microarchitecture,
     memory access, ...), including those of single functions and threads, in the order of the files. Nothing is computed

@@ -97,25 +97,25 @@ _THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM 
     "stepscope record --stack -- train.py.",
 )  # fmt: skip
 def hotspots(scope: Scope, by: str = "function", min_ratio: float = MIN_RATIO) -> ArrowTable:
-    """Sampled or traced functions, of all requested ranks and files together, the heaviest first. Samples are
-    those of py-spy (raw or speedscope), Linux perf (`perf script`), collapsed stacks, Nsight Systems' CPU samples and
-    VTune's reports of functions and of call trees; traced calls are the Python frames of torch.profiler (`with_stack`).
+    """Sampled or traced functions, of all requested ranks and files together, the heaviest first. Samples are those of
+    py-spy (raw or speedscope), Linux perf (`perf script`), collapsed stacks, Nsight Systems' CPU samples and VTune's
+    reports of functions and of call trees; traced calls are the Python frames of torch.profiler (`with_stack`).
 
-    **self** is the time in a function without what it called, **total** includes that; a function that
-    calls itself adds to its total once. A call tree has both: `--by top-down` starts at the outermost
-    functions, and the total of a row is its self and the totals of the rows below it; `--by bottom-up` starts at the
-    functions in which time is spent, and the rows below one divide its self by caller, so that they
-    add up to it. `node` and `parent` are the tree for programs, `depth` indents it.
+    **self** is the time in a function without what it called, **total** includes that; a function that calls itself
+    adds to its total once. A call tree has both: `--by top-down` starts at the outermost functions, and the total of a
+    row is its self and the totals of the rows below it; `--by bottom-up` starts at the functions in which time is
+    spent, and the rows below one divide its self by caller, so that they add up to it. `node` and `parent` are the tree
+    for programs, `depth` indents it.
 
     The meaning of time depends on the tool, and values of two clocks are never added: `cpu` are threads on a processor
     (perf, VTune, Nsight Systems), `running` threads that py-spy considered running, some of which sleep or wait in
     native code, unless it was run with `--idle` or `--gil`, which its files do not show, `wall` samples by the clock,
     waiting included (the recorder's own), and `traced` the duration of traced calls. Traced threads that spend 99 % of
-    their time in Python's own waits (locks, queues, sleeps) while another works are left out, and counted;
-    `--by thread` includes them. If a file has no time (raw files of py-spy, Nsight Systems), time is missing, and
-    shares are those of samples; if it has neither, of instructions. A statistical profile is sampled: for a share p of
-    n samples the standard error is about √(p(1−p)/n). Everything that Python ran to import modules, most of it at the
-    start, is one row, `(import of modules)`.
+    their time in Python's own waits (locks, queues, sleeps) while another works are left out, and counted; `--by
+    thread` includes them. If a file has no time (raw files of py-spy, Nsight Systems), time is missing, and shares are
+    those of samples; if it has neither, of instructions. A statistical profile is sampled: for a share p of n samples
+    the standard error is about √(p(1−p)/n). Everything that Python ran to import modules, most of it at the start, is
+    one row, `(import of modules)`.
 
     A function is identified by its name, binary and source file; with `--by line` also by the line that ran, if the
     file has it (py-spy); for traced calls that is the line where a function is defined. `cpi` is cycles divided by

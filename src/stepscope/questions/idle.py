@@ -51,34 +51,33 @@ _COLUMNS = (
 def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> ArrowTable:
     """Idle time by cause: of the entire device (rows without a stream), and of each stream.
 
-    A gap lies between the latest end of all work so far and the start of what runs next. The
-    latest end counts, not that of the piece before: with programmatic dependent launch a kernel
-    may start before the one before it is over. The cause follows from what runs next:
+    A gap lies between the latest end of all work so far and the start of what runs next. The latest end counts, not
+    that of the piece before: with programmatic dependent launch a kernel may start before the one before it is over.
+    The cause follows from what runs next:
 
-    * **host wait**: its launch call started only after the gap had started, or was under way then and
-      continued for 30 µs or more and at least half of the gap. The device had caught up with the host.
-      (The end of a call that copies does not count: such calls wait for the copy.)
-    * **kernel wait**: it was launched in time, and the gap is shorter than `kernel_wait_ns`: the
-      device's own delay from one piece of work to the next.
-    * **other**: it was launched in time, and the gap is longer: it waited for another stream, for
-      an event, or for another rank.
+    * **host wait**: its launch call started only after the gap had started, or was under way then and continued for 30
+      µs or more and at least half of the gap. The device had caught up with the host. (The end of a call that copies
+      does not count: such calls wait for the copy.)
+    * **kernel wait**: it was launched in time, and the gap is shorter than `kernel_wait_ns`: the device's own delay
+      from one piece of work to the next.
+    * **other**: it was launched in time, and the gap is longer: it waited for another stream, for an event, or for
+      another rank.
     * **unlinked**: its launch is unknown, so nothing can be said.
     * **no work follows**: only with `--step`, at the end of a recording.
 
-    For the entire device, `host` is what the host did for the largest part of each gap, on any
-    thread: wait for the DataLoader, synchronize, the profiler's own work, allocate, launch, another
-    runtime call, communicate, run an operator, an annotated range, Python, or nothing that was
-    recorded. Of several at once, the first in this list counts. `frame` is for recordings with Python
-    stacks: of the frames of the program's own code, the innermost that covers at least half of the
-    longest gap; if several threads have one, that of the thread recorded first.
+    For the entire device, `host` is what the host did for the largest part of each gap, on any thread: wait for the
+    DataLoader, synchronize, the profiler's own work, allocate, launch, another runtime call, communicate, run an
+    operator, an annotated range, Python, or nothing that was recorded. Of several at once, the first in this list
+    counts. `frame` is for recordings with Python stacks: of the frames of the program's own code, the innermost that
+    covers at least half of the longest gap; if several threads have one, that of the thread recorded first.
 
-    The sums are exact: a device's rows add up to the idle time in `device-time`, a stream's
-    to its span minus its busy time. With `--step`, gaps are cut to the steps, and the time from a
-    step's start to its first work counts as well; so with `--window`, in that stretch of time.
+    The sums are exact: a device's rows add up to the idle time in `device-time`, a stream's to its span minus its busy
+    time. With `--step`, gaps are cut to the steps, and the time from a step's start to its first work counts as well;
+    so with `--window`, in that stretch of time.
 
-    The classes and the 30 µs are those of Holistic Trace Analysis, which uses only the start of a launch
-    and measures from the end of the piece before: on overlapping work it sums negative gaps. It classifies gaps before
-    unlinked work as kernel wait or other, and only examines single streams.
+    The classes and the 30 µs are those of Holistic Trace Analysis, which uses only the start of a launch and measures
+    from the end of the piece before: on overlapping work it sums negative gaps. It classifies gaps before unlinked work
+    as kernel wait or other, and only examines single streams.
     """
     from stepscope.analysis.recording import every_step, groups, rank_batches, requested_windows
     from stepscope.analysis.steps.gaps import find_gaps, frames_in, host_activity, launched_work

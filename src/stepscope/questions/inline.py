@@ -138,9 +138,9 @@ _OVER_RANKS = """
     fills="Record it: `stepscope record --inline -- train.py`",
 )
 def inline(scope: Scope, by: str = "rank") -> ArrowTable:
-    """Each row is an event (label, occurrence, device, stream) of a rank, in the order of execution,
-    after one row for the complete iteration. With `--by label`, a row is a label over all ranks: the
-    average of their means, and the largest, for which the other ranks wait.
+    """Each row is an event (label, occurrence, device, stream) of a rank, in the order of execution, after one row for
+    the complete iteration. With `--by label`, a row is a label over all ranks: the average of their means, and the
+    largest, for which the other ranks wait.
 
     Complete iterations are those in which nothing was measured, if there are any. Their mean is that of all, timed or
     not: the total of those between two timed ones is known from the clock; if phases were recorded too, it is the mean

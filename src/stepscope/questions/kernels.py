@@ -209,8 +209,8 @@ def _weighted(column: str) -> str:
     on_overview=True,
 )
 def kernels(scope: Scope, by: str = "name", below_ns: int = SHORT_NS, bins: int = 10) -> ArrowTable:
-    """Kernels of all requested ranks together, those with the largest summed duration first. Copies
-    and fills are not kernels: see `copies`.
+    """Kernels of all requested ranks together, those with the largest summed duration first. Copies and fills are not
+    kernels: see `copies`.
 
     `share_ratio` is a share of the time of all listed kernels, like `Time (%)` in `nsys stats`, and never of wall time;
     kernels that run at once both count in full. `std_ns` is the sample standard deviation (divided by n - 1, as in
@@ -222,13 +222,13 @@ def kernels(scope: Scope, by: str = "name", below_ns: int = SHORT_NS, bins: int 
     `fused_operators` are read from the names that Inductor gives to kernels it generates
     (`triton_poi_fused_add_cos_0`): each operator once, and at most ten.
 
-    A kernel that multiplies matrices and exchanges data with other ranks in one (`fused_communication`)
-    counts as computation in every answer: no recording shows how much of its time is communication.
+    A kernel that multiplies matrices and exchanges data with other ranks in one (`fused_communication`) counts as
+    computation in every answer: no recording shows how much of its time is communication.
 
-    A kernel's time is *eligible* for tensor cores if the operator that launched it is a product of
-    matrices, a convolution, attention or a recurrent cell, or if it uses them; without an operator its
-    name decides. Whether it uses them is read from its name alone; `tensor-cores` also knows the operator's
-    element type, and says why eligible time is not on them.
+    A kernel's time is *eligible* for tensor cores if the operator that launched it is a product of matrices, a
+    convolution, attention or a recurrent cell, or if it uses them; without an operator its name decides. Whether it
+    uses them is read from its name alone; `tensor-cores` also knows the operator's element type, and says why eligible
+    time is not on them.
 
     With `--by properties` a row is a name with grid, block, registers, shared memory and the operator that launched it;
     with `--by stack` a name with operator and Python call stack, empty if the recording has none (see `operators`).
@@ -237,14 +237,14 @@ def kernels(scope: Scope, by: str = "name", below_ns: int = SHORT_NS, bins: int 
     (`TORCH_COMPILE_DEBUG=1`) and its files lie in the same folder, the lines and modules of the program are shown too,
     unless kernels of one name come from several places. With `--by graph` a row is a node of a CUDA graph over all its
     replays; the rest is one row, so that shares still add up. A replayed kernel has the operator that ran when the
-    graph was captured. Without a capture, and without an enclosing operator around its launch, it is listed as
-    `CUDA graph N (unattributed)`, without a number if the recorder gave none.
+    graph was captured. Without a capture, and without an enclosing operator around its launch, it is listed as `CUDA
+    graph N (unattributed)`, without a number if the recorder gave none.
 
-    With `--by short` only kernels below `--below-ns` are listed, the most frequent first: candidates for a fused kernel,
-    `torch.compile` or a CUDA graph. The default limit is that of TraceLens' short-kernel study, about the host time of a
-    launch. Both fractions are of all kernels, including long ones. `--by histogram` counts the durations of the short
-    kernels in bins of equal width, including empty ones. With `--window` a kernel that extends beyond it counts in full:
-    a cut does not make it short.
+    With `--by short` only kernels below `--below-ns` are listed, the most frequent first: candidates for a fused
+    kernel, `torch.compile` or a CUDA graph. The default limit is that of TraceLens' short-kernel study, about the host
+    time of a launch. Both fractions are of all kernels, including long ones. `--by histogram` counts the durations of
+    the short kernels in bins of equal width, including empty ones. With `--window` a kernel that extends beyond it
+    counts in full: a cut does not make it short.
     """
     if by in _SHORT_FORMS:
         return _short(scope, _SHORT_FORMS[by], {"below_ns": below_ns} | ({"bins": bins} if by == "histogram" else {}))

@@ -126,34 +126,33 @@ def launches(scope: Scope, by: str = "kernel", limit: int = 1_024) -> ArrowTable
     """The phases of a kernel's launch, as Nsight Systems defines them (`cuda_kern_exec_sum`):
 
     * **A** (API): the launch call on the host, from its start to its end.
-    * **Q** (queue): from the end of the call to the start of the kernel, if the kernel started after
-      it; launches whose kernel started during the call have no Q and are not in its statistics.
+    * **Q** (queue): from the end of the call to the start of the kernel, if the kernel started after it; launches whose
+      kernel started during the call have no Q and are not in its statistics.
     * **K** (kernel): the kernel on the device.
-    * **T** (total): from the call's start to the later of the call's and the kernel's end. It is not
-      A + Q + K.
+    * **T** (total): from the call's start to the later of the call's and the kernel's end. It is not A + Q + K.
 
-    A launch call that starts many kernels (a graph) is one launch: its A, Q and T count once, Q up to
-    its first kernel and T up to the end of its last; by kernel name they are listed with the kernel that
-    started first, so that a sum over all names is right. Copies and fills are not included.
+    A launch call that starts many kernels (a graph) is one launch: its A, Q and T count once, Q up to its first kernel
+    and T up to the end of its last; by kernel name they are listed with the kernel that started first, so that a sum
+    over all names is right. Copies and fills are not included.
 
-    Time in the queue is not bad: it shows that the host is ahead of the device. If *no*
-    launch has queued, the device starves for work.
+    Time in the queue is not bad: it shows that the host is ahead of the device. If *no* launch has queued, the device
+    starves for work.
 
-    Three counts of launches that stand out, with the thresholds of Holistic Trace Analysis: short
-    kernels (the call takes up to 50 µs, and longer than what it launches), slow calls (above 50 µs),
-    late starts (Q above 100 µs). Holistic Trace Analysis reads only `cudaLaunchKernel` and similar calls;
-    driver calls (Triton) and graphs count here. Nsight Systems counts a graph's kernels one by
-    one or not at all, as it was recorded.
+    Three counts of launches that stand out, with the thresholds of Holistic Trace Analysis: short kernels (the call
+    takes up to 50 µs, and longer than what it launches), slow calls (above 50 µs), late starts (Q above 100 µs).
+    Holistic Trace Analysis reads only `cudaLaunchKernel` and similar calls; driver calls (Triton) and graphs count
+    here. Nsight Systems counts a graph's kernels one by one or not at all, as it was recorded.
 
-    Kernels of unknown launch are counted, and are in no other figure. With `--window` a launch
-    counts in full if a kernel of it runs in the window: a queue that is cut has no length.
+    Kernels of unknown launch are counted, and are in no other figure. With `--window` a launch counts in full if a
+    kernel of it runs in the window: a queue that is cut has no length.
 
     **The queue** (`--by stream`, `step`, `time`). A kernel, copy or fill is in its stream's queue from the end of the
-    call that launched it until it starts; a copy from the start of its call, which may wait for the copy. It also counts
-    as queued while it waits for another stream or for an event. Time in the launch call is not queueing: a first launch
-    that loads its module takes seconds, and the device starves meanwhile. Work that starts before its call has returned
-    was never in the queue. A graph's kernels are in the queue from the end of the graph's launch. Work of unknown launch
-    is never in the queue, but counts as running. If no launch on a stream is known, its queue is empty in the answer.
+    call that launched it until it starts; a copy from the start of its call, which may wait for the copy. It also
+    counts as queued while it waits for another stream or for an event. Time in the launch call is not queueing: a first
+    launch that loads its module takes seconds, and the device starves meanwhile. Work that starts before its call has
+    returned was never in the queue. A graph's kernels are in the queue from the end of the graph's launch. Work of
+    unknown launch is never in the queue, but counts as running. If no launch on a stream is known, its queue is empty
+    in the answer.
 
     The window is divided completely: at least one piece of work was queued (`queued_ns`); none was, but work was still
     running (`running_ns`); neither (`starved_ns`). A queue that is often empty and a device that starves show that the
@@ -163,8 +162,8 @@ def launches(scope: Scope, by: str = "kernel", limit: int = 1_024) -> ArrowTable
 
     `blocked_ns` is the time in which `--limit` launches or more were outstanding on a stream (for a device, on any of
     its streams), including calls under way: CUDA keeps about 1024 launches, and a further call waits until one starts.
-    The host is then as far ahead as possible. `mean_queued` times `window_ns` is the total time of all pieces of work in
-    the queue (Little's law): `--by time` shows how the queue rises and falls.
+    The host is then as far ahead as possible. `mean_queued` times `window_ns` is the total time of all pieces of work
+    in the queue (Little's law): `--by time` shows how the queue rises and falls.
 
     The window is all steps that count in means, without the time between two of them; with `--step` it is the chosen
     steps. With `--by step` every step is a window, and with `--by time` pieces of time as in `utilization`. Holistic

@@ -150,45 +150,45 @@ def memory(
     operator: str | None = None,
     category: str | None = None,
 ) -> ArrowTable:
-    """Memory of each device, and of the host if allocations of it were recorded: from a memory snapshot
-    of torch, or from the memory events of a trace.
+    """Memory of each device, and of the host if allocations of it were recorded: from a memory snapshot of torch, or
+    from the memory events of a trace.
 
-    The *peak* is the moment with the most allocated memory, within the requested steps or stretch of time,
-    and its parts (`--by category`, `operator`, `module`, `stack`) add up to it; `--at-ns` selects
-    another moment. Memory from before the recording is in a row `(before the recording)`, of category unknown,
-    unless a snapshot has its call stack.
+    The *peak* is the moment with the most allocated memory, within the requested steps or stretch of time, and its
+    parts (`--by category`, `operator`, `module`, `stack`) add up to it; `--at-ns` selects another moment. Memory from
+    before the recording is in a row `(before the recording)`, of category unknown, unless a snapshot has its call
+    stack.
 
     The *category* of an allocation follows from what ran when it was made, and how long it lived:
 
     * **activations**: made in the forward pass and alive when the next backward pass starts;
-    * **gradients**: made in the backward pass and alive when the optimizer, or the next forward pass, starts, or
-      when the optimizer's step has ended;
+    * **gradients**: made in the backward pass and alive when the optimizer, or the next forward pass, starts, or when
+      the optimizer's step has ended;
     * **optimizer state**: made in the optimizer's step and alive in the next pass, or after the step;
     * **parameters**: made while a module was built or moved, and alive in the next forward pass;
-    * **temporaries**: made in one of these and freed before that (in the backward pass, if no optimizer is
-      recorded, during the pass);
+    * **temporaries**: made in one of these and freed before that (in the backward pass, if no optimizer is recorded,
+      during the pass);
     * **unknown**: everything else.
 
-    In a trace the operator's direction shows which pass ran, in a snapshot the call
-    stack, or a stack without any frame, which autograd's own threads have. torch's memory timeline
-    (`export_memory_timeline`) follows the data through operators instead, and distinguishes inputs; here they
-    are unknown.
+    In a trace the operator's direction shows which pass ran, in a snapshot the call stack, or a stack without any
+    frame, which autograd's own threads have. torch's memory timeline (`export_memory_timeline`) follows the data
+    through operators instead, and distinguishes inputs; here they are unknown.
 
-    *Allocated* is what the program uses; *reserved* is what torch's allocator holds of the device, and the rest of
-    that is *free*, which another allocation can use if it fits in one piece. A trace counts blocks as
-    the allocator rounded them, a snapshot the requested sizes, like torch's own viewer; `--by pool` has both for
-    the end of a snapshot. `free_bytes` and `max_free_block_bytes` are those of the moment, replayed from the
-    end of the snapshot; for a trace, which does not show where blocks lie, only the difference is known.
+    *Allocated* is what the program uses; *reserved* is what torch's allocator holds of the device, and the rest of that
+    is *free*, which another allocation can use if it fits in one piece. A trace counts blocks as the allocator rounded
+    them, a snapshot the requested sizes, like torch's own viewer; `--by pool` has both for the end of a snapshot.
+    `free_bytes` and `max_free_block_bytes` are those of the moment, replayed from the end of the snapshot; for a trace,
+    which does not show where blocks lie, only the difference is known.
 
-    With `--by step` a step's memory is that between its start and end on the host. `growth_bytes` compares the
-    ends of steps: a training run that neither leaks nor fills a cache has 0 after its first steps.
+    With `--by step` a step's memory is that between its start and end on the host. `growth_bytes` compares the ends of
+    steps: a training run that neither leaks nor fills a cache has 0 after its first steps.
 
     **The curve.** With `--by time` a row is a moment of a device: the memory in use from then on until the next row of
     the same rank, span, kind and device, what the allocator held, and the categories, which add up to
-    `allocated_bytes`. The first row of a device is the memory from before its first event. If there are more events than
-    `--points`, time is cut into windows of equal length, and of each the first moment, the lowest, the highest and the
-    last are shown. Every row is a recorded moment, and the peak is always among them. `--window` shows a part in more
-    detail. TensorBoard's plug-in thins the curve by largest triangles (LTTB, 10,240 points), which may miss the peak.
+    `allocated_bytes`. The first row of a device is the memory from before its first event. If there are more events
+    than `--points`, time is cut into windows of equal length, and of each the first moment, the lowest, the highest and
+    the last are shown. Every row is a recorded moment, and the peak is always among them. `--window` shows a part in
+    more detail. TensorBoard's plug-in thins the curve by largest triangles (LTTB, 10,240 points), which may miss the
+    peak.
 
     **Single allocations.** With `--by allocation` a row is an allocation that is alive at some moment of the requested
     steps or window, the largest first. If only a trace was recorded, memory from before the recording that is not freed

@@ -74,31 +74,31 @@ _KINDS = (
     fills=FILLS,
 )  # fmt: skip
 def metrics(scope: Scope, by: str = "kernel") -> ArrowTable:
-    """Counters of kernels that Nsight Compute, nvprof or CUPTI's range profiler measured, by name, grid and
-    block, those with the most time first: a metric far from its peak matters as much as its kernel takes
-    time. `counters` lists every counter under the tool's own name.
+    """Counters of kernels that Nsight Compute, nvprof or CUPTI's range profiler measured, by name, grid and block,
+    those with the most time first: a metric far from its peak matters as much as its kernel takes time. `counters`
+    lists every counter under the tool's own name.
 
-    **Joined.** A report beside a trace of the same program (`stepscope metrics trace.json report.ncu-rep`,
-    or a folder with both) is joined to the trace's kernels by name, as far as tools agree in its spelling,
-    grid and block, and among launches alike in these by their order, or by their place in the step if each
-    step has as many as were measured; otherwise all have the mean. Times are then those of the trace. The
-    note says how many were joined, and what was measured and did not run in the trace. A rank without kernels, such as
-    that of a separate report, is joined to those of the lowest rank that has such kernels.
+    **Joined.** A report beside a trace of the same program (`stepscope metrics trace.json report.ncu-rep`, or a folder
+    with both) is joined to the trace's kernels by name, as far as tools agree in its spelling, grid and block, and
+    among launches alike in these by their order, or by their place in the step if each step has as many as were
+    measured; otherwise all have the mean. Times are then those of the trace. The note says how many were joined, and
+    what was measured and did not run in the trace. A rank without kernels, such as that of a separate report, is joined
+    to those of the lowest rank that has such kernels.
 
-    **Speed of light** is Nsight Compute's name for percentages of the peak: the busiest pipe of compute,
-    the busiest level of memory. `verdict` is its rule SOLBottleneck: from 80 % of either on a kernel
-    uses the device well, and work must be removed or moved elsewhere; below 60 % of both it waits for latency,
-    or its grid is less than a wave; between them the larger one limits it, or both if they are
-    within 10 %. `limiter` is the part of the device with the largest percentage.
+    **Speed of light** is Nsight Compute's name for percentages of the peak: the busiest pipe of compute, the busiest
+    level of memory. `verdict` is its rule SOLBottleneck: from 80 % of either on a kernel uses the device well, and work
+    must be removed or moved elsewhere; below 60 % of both it waits for latency, or its grid is less than a wave;
+    between them the larger one limits it, or both if they are within 10 %. `limiter` is the part of the device with the
+    largest percentage.
 
-    With `--by metric` a row is one metric of a kernel, in the unit without prefix, with the name that
-    its tool has for it and those of the others: `dram`, `sysmem`, `l2`, `shared`, `gld` and `gst` throughputs and
-    transactions, hit rates, occupancy, IPC, the tensor pipe, operations, bytes of L1, L2 and
-    DRAM, stalls. Values that follow from others (operations, bytes of a level from its sectors, hit rates, `ipc` from
-    that of a scheduler) are computed; a level (0 to 10) or ratio of nvprof becomes a percentage.
+    With `--by metric` a row is one metric of a kernel, in the unit without prefix, with the name that its tool has for
+    it and those of the others: `dram`, `sysmem`, `l2`, `shared`, `gld` and `gst` throughputs and transactions, hit
+    rates, occupancy, IPC, the tensor pipe, operations, bytes of L1, L2 and DRAM, stalls. Values that follow from others
+    (operations, bytes of a level from its sectors, hit rates, `ipc` from that of a scheduler) are computed; a level (0
+    to 10) or ratio of nvprof becomes a percentage.
 
-    A profiler that counts runs a kernel several times, alone, with fixed clocks and, unless configured
-    otherwise, empty caches: hit rates, throughputs and durations are those of that, not of the job.
+    A profiler that counts runs a kernel several times, alone, with fixed clocks and, unless configured otherwise, empty
+    caches: hit rates, throughputs and durations are those of that, not of the job.
     """
     from stepscope.analysis.kernels.measured import joined_kernels
 

@@ -42,14 +42,13 @@ _COLUMNS = (
 )
 def metrics_diff(recordings: Sequence[Recording]) -> ArrowTable:
     """The values of `metrics --by metric` for each kernel, before and after: for a kernel before and after a change of
-    its code, for one device and another, for Nsight Compute and nvprof. Kernels with the most time come
-    first, and within a kernel the metrics that changed most.
+    its code, for one device and another, for Nsight Compute and nvprof. Kernels with the most time come first, and
+    within a kernel the metrics that changed most.
 
-    A kernel is the same in both if tools agree in its name, grid and block; one without such a partner
-    is compared with the remaining ones of its name, whatever their shape, if both sides have some. A kernel that only
-    one of the two has keeps its values, and the other side is NULL. Counters vary from run to run, by
-    some per cent if caches decide, and one measurement does not show by how much. A rank that is damaged on one
-    side is left out on both.
+    A kernel is the same in both if tools agree in its name, grid and block; one without such a partner is compared with
+    the remaining ones of its name, whatever their shape, if both sides have some. A kernel that only one of the two has
+    keeps its values, and the other side is NULL. Counters vary from run to run, by some per cent if caches decide, and
+    one measurement does not show by how much. A rank that is damaged on one side is left out on both.
     """
     with sound_recordings(recordings, alike=True) as (valid, left_out):
         return _compared(valid, left_out)

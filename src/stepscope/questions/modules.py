@@ -107,41 +107,36 @@ _TREE = f"""
     fills="Record with stepscope record, or with torch.profiler.profile(with_stack=True, with_modules=True).",
 )
 def modules(scope: Scope, depth: int | None = None) -> ArrowTable:
-    """The model as a tree, parents before their parts; modules of one path on all requested ranks
-    are one row. `--depth` hides deeper modules, whose time stays in the totals above them.
+    """The model as a tree, parents before their parts; modules of one path on all requested ranks are one row.
+    `--depth` hides deeper modules, whose time stays in the totals above them.
 
-    **Device total** is the summed duration of the kernels, copies and fills that the module and
-    the modules below it launched, in forward and in backward; **device self** is the part that no module
-    below it accounts for. A last row, `(no module)`, has the work that belongs to no module
-    (the optimizer, the loss, copies of input), so that the self times add up to all device
-    work.
+    **Device total** is the summed duration of the kernels, copies and fills that the module and the modules below it
+    launched, in forward and in backward; **device self** is the part that no module below it accounts for. A last row,
+    `(no module)`, has the work that belongs to no module (the optimizer, the loss, copies of input), so that the self
+    times add up to all device work.
 
-    Backward work is launched by autograd's threads, outside of any module: it belongs to the
-    module of its forward, matched by sequence number and forward thread or by the
-    recorder's `fwdbwd` arrows. What activation checkpointing recomputes in backward is backward
-    work of the same module, and not a further call of it.
+    Backward work is launched by autograd's threads, outside of any module: it belongs to the module of its forward,
+    matched by sequence number and forward thread or by the recorder's `fwdbwd` arrows. What activation checkpointing
+    recomputes in backward is backward work of the same module, and not a further call of it.
 
-    Accumulating the gradient of a parameter (`AccumulateGrad`) has no number: autograd does it right
-    after the node that computed the gradient, before any other node that is ready, and it belongs
-    to that node's module. The gradient of a parameter that several modules share is accumulated
-    once, and belongs to the module whose backward comes last.
+    Accumulating the gradient of a parameter (`AccumulateGrad`) has no number: autograd does it right after the node
+    that computed the gradient, before any other node that is ready, and it belongs to that node's module. The gradient
+    of a parameter that several modules share is accumulated once, and belongs to the module whose backward comes last.
 
-    In recordings of `stepscope record` and `stepscope.trace` the model itself is the row with its
-    class for a path, and its parts have their paths of `named_modules()`, without the wrappers of DDP, FSDP
-    and torch.compile.
+    In recordings of `stepscope record` and `stepscope.trace` the model itself is the row with its class for a path, and
+    its parts have their paths of `named_modules()`, without the wrappers of DDP, FSDP and torch.compile.
 
-    Code that torch.compile made of modules is listed as `(compiled code)` below the module that runs it, one row
-    for all its pieces, and is not a layer: the frames do not show to which layers its work belongs.
+    Code that torch.compile made of modules is listed as `(compiled code)` below the module that runs it, one row for
+    all its pieces, and is not a layer: the frames do not show to which layers its work belongs.
 
-    **Host times** are sums over threads of what ran in the module, each moment of a thread
-    counted once, for the innermost module. Host time outside of modules is not given: most of
-    it is waiting.
+    **Host times** are sums over threads of what ran in the module, each moment of a thread counted once, for the
+    innermost module. Host time outside of modules is not given: most of it is waiting.
 
-    With `--name` the times are those of the matching events, and calls are not counted. With `--under`
-    modules without any of the requested work are left out.
+    With `--name` the times are those of the matching events, and calls are not counted. With `--under` modules without
+    any of the requested work are left out.
 
-    The TensorBoard plugin's module view has no backward, and its device self time is that of
-    the module's direct operators with everything below these.
+    The TensorBoard plugin's module view has no backward, and its device self time is that of the module's direct
+    operators with everything below these.
     """
     import pyarrow as pa
 

@@ -122,9 +122,8 @@ _FORMS = {
     fills="Record with torch.profiler.ProfilerActivity.CPU (and record_shapes=True, with_stack=True).",
 )
 def operators(scope: Scope, by: str = "name") -> ArrowTable:
-    """Operators (`cpu_op` events: `aten::mm`, autograd nodes, custom ops) of all requested ranks
-    together, those with the most device self time first, or the most host self time if no
-    device was recorded.
+    """Operators (`cpu_op` events: `aten::mm`, autograd nodes, custom ops) of all requested ranks together, those with
+    the most device self time first, or the most host self time if no device was recorded.
 
     **Device self time** is the summed duration of the kernels, copies and fills whose launch the operator encloses with
     no other operator between, **device total** that of all launched anywhere below it. Replays of a CUDA graph count
@@ -133,26 +132,25 @@ def operators(scope: Scope, by: str = "name") -> ArrowTable:
     own tables. Work that no operator launched has its own rows, `(no operator)` or `CUDA graph N (unattributed)`, so
     that the device self times add up to all device work.
 
-    **Host self time** is the duration of a call minus everything recorded inside it: the
-    operators it calls, the runtime calls (a launch, a copy, a wait for the device), named
-    ranges and Python frames. The TensorBoard plugin subtracts operators and runtime calls too,
-    but leaves in the Python frames that an operator calls back into. **Host total** is the
-    full duration.
+    **Host self time** is the duration of a call minus everything recorded inside it: the operators it calls, the
+    runtime calls (a launch, a copy, a wait for the device), named ranges and Python frames. The TensorBoard plugin
+    subtracts operators and runtime calls too, but leaves in the Python frames that an operator calls back into. **Host
+    total** is the full duration.
 
-    With `--window` device self time is all of the operator's work that ran in the window, whenever it was
-    launched; totals, which belong to calls, are then empty.
+    With `--window` device self time is all of the operator's work that ran in the window, whenever it was launched;
+    totals, which belong to calls, are then empty.
 
-    **Recursion**: a call inside another call of the same row adds to `calls` and to self times
-    but not to totals, so that no moment of a thread is counted twice. The plugin merges only
-    direct single children of the same name, and counts the rest twice.
+    **Recursion**: a call inside another call of the same row adds to `calls` and to self times but not to totals, so
+    that no moment of a thread is counted twice. The plugin merges only direct single children of the same name, and
+    counts the rest twice.
 
-    **Delays** are means over the calls in which any device work was launched, including by operators below
-    a call: to the start of the first work, and to the end of the last. Together with the time
-    on the host they show how far the device was behind.
+    **Delays** are means over the calls in which any device work was launched, including by operators below a call: to
+    the start of the first work, and to the end of the last. Together with the time on the host they show how far the
+    device was behind.
 
-    **Tensor cores**: an operator is *eligible* if it is a product of matrices, a convolution,
-    attention or a recurrent cell; `tensor_core_ratio` is empty if the names of its kernels do not
-    show it. `tensor-cores` says why eligible work is not on them, and knows the operators of plug-ins too.
+    **Tensor cores**: an operator is *eligible* if it is a product of matrices, a convolution, attention or a recurrent
+    cell; `tensor_core_ratio` is empty if the names of its kernels do not show it. `tensor-cores` says why eligible work
+    is not on them, and knows the operators of plug-ins too.
 
     With `--by shape` a row is a name with the shapes and types of its inputs, with `--by arguments` calls must be alike
     in strides and values, too. With `--by stack` a row is a name with a Python call stack; NULL if the recording has
@@ -162,9 +160,9 @@ def operators(scope: Scope, by: str = "name") -> ArrowTable:
     library are known by name. The line is the one at which the function starts, as the profiler records it. Work in
     backward has the stack of its forward operator.
 
-    `DataParallel.forward` and `DistributedDataParallel.forward`, which the plugin leaves out,
-    are operators here like any other. `ProfilerStep#N`, `Optimizer.step#...` and the data
-    loader's ranges, which PyTorch up to 1.12 recorded as operators, are not: see `annotations`.
+    `DataParallel.forward` and `DistributedDataParallel.forward`, which the plugin leaves out, are operators here like
+    any other. `ProfilerStep#N`, `Optimizer.step#...` and the data loader's ranges, which PyTorch up to 1.12 recorded as
+    operators, are not: see `annotations`.
     """
     from stepscope.analysis.kernels.traits import can_use_tensor_cores, kernel_traits
     from stepscope.analysis.operators.delay import operator_delays

@@ -56,10 +56,10 @@ IDLE = "idle"
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
 def overlap(scope: Scope, by: str = "all") -> ArrowTable:
-    """The window by the types of work that ran in each moment: one of computation, communication and copy alone, several
-    of them at once, or none (idle). The rows of a device add up exactly to its time, which is the one that `device-time`
-    examines, and rows with computation to its computation. Fills count as computation. `device-time` has the hidden and
-    the exposed part of communication as columns.
+    """The window by the types of work that ran in each moment: one of computation, communication and copy alone,
+    several of them at once, or none (idle). The rows of a device add up exactly to its time, which is the one that
+    `device-time` examines, and rows with computation to its computation. Fills count as computation. `device-time` has
+    the hidden and the exposed part of communication as columns.
 
     Holistic Trace Analysis has the same table (`get_gpu_kernel_breakdown`), on times rounded to microseconds and with
     the names of NVIDIA's kernels.
@@ -67,10 +67,10 @@ def overlap(scope: Scope, by: str = "all") -> ArrowTable:
     **Which kernels communication slows** (`--by kernel`). Communication takes multiprocessors and memory bandwidth from
     what runs at the same time. The question compares runs of one kernel on one device with equal name, grid, block,
     shared memory, operator and shapes of its inputs: those during which communication ran for at least nine tenths of
-    their time, and those during which none ran. A kernel is listed if a device has at least five runs of each; steps that
-    are left out of means do not count. The interval is Welch's, of the difference of means; several devices have equal
-    weight, and their errors are not assumed to be independent (see `diff`). If an interval contains 0, no difference is
-    certain. The runs may differ by more than communication: kernels on other streams overlap both.
+    their time, and those during which none ran. A kernel is listed if a device has at least five runs of each; steps
+    that are left out of means do not count. The interval is Welch's, of the difference of means; several devices have
+    equal weight, and their errors are not assumed to be independent (see `diff`). If an interval contains 0, no
+    difference is certain. The runs may differ by more than communication: kernels on other streams overlap both.
     """
     if by == "kernel":
         return _kernels(scope)

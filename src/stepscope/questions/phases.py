@@ -84,24 +84,20 @@ def phases(scope: Scope, by: str = "phase") -> ArrowTable:
     observed has no row: it is not 0. With a device, the host's time is that of launching work; `device_mean_ns` is the
     device's. With `--step`, everything is over those of the kept steps.
 
-    `--by step` has a row for each kept step, with its phases side by side, to see when a run became
-    slow or its memory grew; `--by window` the same in 20 windows of the run, as means. Memory is
-    read about every tenth step.
+    `--by step` has a row for each kept step, with its phases side by side, to see when a run became slow or its memory
+    grew; `--by window` the same in 20 windows of the run, as means. Memory is read about every tenth step.
 
-    `--by verdict` has a row for each thing that holds the run back: the results of `findings`, with the
-    same verdict first, as far as step times, phases and checks suffice for them. [The
-    rules](../findings.md) have the thresholds.
+    `--by verdict` has a row for each thing that holds the run back: the results of `findings`, with the same verdict
+    first, as far as step times, phases and checks suffice for them. [The rules](../findings.md) have the thresholds.
 
-    Phases that ranges mark (`stepscope record --nvtx` under another profiler) are those of the captured
-    steps, on the host; a loss module belongs to forward. They have no verdict: `findings` judges the
-    events of such a recording.
+    Phases that ranges mark (`stepscope record --nvtx` under another profiler) are those of the captured steps, on the
+    host; a loss module belongs to forward. They have no verdict: `findings` judges the events of such a recording.
 
-    **The rank that the others wait for.** `over_fastest_ratio` compares ranks phase by phase, but an
-    all-reduce inside backward makes all backwards equally long, whichever rank is late, even if it
-    is late within its own. So a rank is named only if there is evidence: DDP's own timings of the
-    all-reduce, in which the last to arrive waits least; input wait, which is never a wait for a rank;
-    or, with four ranks or more, that a few do more than all others before they meet. It is named from
-    5 % of the step on. If phases alone are no evidence, nothing is said.
+    **The rank that the others wait for.** `over_fastest_ratio` compares ranks phase by phase, but an all-reduce inside
+    backward makes all backwards equally long, whichever rank is late, even if it is late within its own. So a rank is
+    named only if there is evidence: DDP's own timings of the all-reduce, in which the last to arrive waits least; input
+    wait, which is never a wait for a rank; or, with four ranks or more, that a few do more than all others before they
+    meet. It is named from 5 % of the step on. If phases alone are no evidence, nothing is said.
     """
     if by in _WINDOWS:
         return scope.sql(by_steps(_WINDOWS[by]))

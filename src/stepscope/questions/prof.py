@@ -84,26 +84,25 @@ _ENDS = re.compile(r"[<(]")
     ),
 )
 def prof(scope: Scope) -> ArrowTable:
-    """The table of NVIDIA's PyProf, from traces of torch.profiler as well as from nvprof databases
-    that PyProf annotated: one row for each kernel, in order of start, without copies and fills. Choose and
-    order columns with `-c`, set the width with `-w`; `--csv` and `--spaces` are for other programs.
+    """The table of NVIDIA's PyProf, from traces of torch.profiler as well as from nvprof databases that PyProf
+    annotated: one row for each kernel, in order of start, without copies and fills. Choose and order columns with `-c`,
+    set the width with `-w`; `--csv` and `--spaces` are for other programs.
 
     **op** and **mod** are the outermost function that PyProf wrapped around the launch (`linear` of
-    `torch.nn.functional`), else the outermost operator (`linear` of `aten`); a kernel of the
-    backward has those of its forward operator. **params** are the inputs of the innermost operator.
+    `torch.nn.functional`), else the outermost operator (`linear` of `aten`); a kernel of the backward has those of its
+    forward operator. **params** are the inputs of the innermost operator.
 
-    **flops** and **bytes** are counted by the formulas of StepScope's work models: a multiply-add is
-    2 operations, bytes are the minimum that must be moved. The work of a call is shared
-    by duration among the kernels that did it, as in `roofline`, and is 0 at the call's other kernels
-    (those that only prepare a product), so that the columns add up; it is empty if it cannot be
-    counted. Kernels named dgrad and wgrad have a convolution's gradient of input and weight. Inputs of
-    backward calls in nvprof databases, which PyProf could not record, follow from those of the forward
-    call.
+    **flops** and **bytes** are counted by the formulas of StepScope's work models: a multiply-add is 2 operations,
+    bytes are the minimum that must be moved. The work of a call is shared by duration among the kernels that did it, as
+    in `roofline`, and is 0 at the call's other kernels (those that only prepare a product), so that the columns add up;
+    it is empty if it cannot be counted. Kernels named dgrad and wgrad have a convolution's gradient of input and
+    weight. Inputs of backward calls in nvprof databases, which PyProf could not record, follow from those of the
+    forward call.
 
-    **dir** is empty if unknown; PyProf called everything `fprop` that it did not find to be
-    backward. **altseq** is the outermost operator's number if an operator within it has its own.
-    **tc** is 1 if the kernel's name shows that it uses tensor cores, 0 if it does not and the
-    operation could, `-` if it could not, `na` if the name or the operation is unknown.
+    **dir** is empty if unknown; PyProf called everything `fprop` that it did not find to be backward. **altseq** is the
+    outermost operator's number if an operator within it has its own. **tc** is 1 if the kernel's name shows that it
+    uses tensor cores, 0 if it does not and the operation could, `-` if it could not, `na` if the name or the operation
+    is unknown.
     """
     import pyarrow as pa
 

@@ -98,20 +98,20 @@ _NO_PIPELINE = (
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on every rank.",
 )
 def rank_overview(scope: Scope, measure: str | None = None) -> ArrowTable:
-    """Each row is a rank, over its steps that count in means (see `steps`), or over those chosen with
-    `--step`. Without marked steps, the recording is one step, and its parts are over the time from the first device
-    work to the last (`span_ns`).
+    """Each row is a rank, over its steps that count in means (see `steps`), or over those chosen with `--step`. Without
+    marked steps, the recording is one step, and its parts are over the time from the first device work to the last
+    (`span_ns`).
 
-    The span is divided completely, as in `device-time`: computation, exposed communication,
-    exposed copies, idle. For a rank with several devices, their spans and parts are added up. Ranks
-    without a device have no parts. Waiting for other ranks is known if collectives were matched over
-    ranks; it is not one of the parts, because computation may hide it.
+    The span is divided completely, as in `device-time`: computation, exposed communication, exposed copies, idle. For a
+    rank with several devices, their spans and parts are added up. Ranks without a device have no parts. Waiting for
+    other ranks is known if collectives were matched over ranks; it is not one of the parts, because computation may
+    hide it.
 
-    **Which ranks differ.** A rank is marked in a measure if the distance of its mean from the median
-    of the other ranks is above each of
+    **Which ranks differ.** A rank is marked in a measure if the distance of its mean from the median of the other ranks
+    is above each of
 
-    * 3.5 robust standard deviations of the other ranks (1.4826 times their median absolute deviation
-      from their median; Iglewicz and Hoaglin, 1993),
+    * 3.5 robust standard deviations of the other ranks (1.4826 times their median absolute deviation from their median;
+      Iglewicz and Hoaglin, 1993),
     * the noise: half of the 95 % interval of its own mean over its steps,
     * 2 % of the mean step of all ranks, and the resolution of the recorded times.
 
@@ -127,12 +127,12 @@ def rank_overview(scope: Scope, measure: str | None = None) -> ArrowTable:
     the *least* exposed communication, because it waits for nobody. `stragglers` follows that through collectives.
 
     **By step.** With `--measure` each row is a step of a rank with one measure; a rank without a device has only its
-    steps' lengths. A terminal draws a map: a line for each rank, a column for each step, the darker the higher. The scale
-    extends from the lowest value to the highest, but at least over 10 % of the median, so that noise does not look like a
-    pattern. If it does not fit, ranks are merged to lines and steps to columns, and the map says so: each cell then has
-    the value farthest from the median of all, so that no unusual rank or step is lost. Steps that a rank does not have
-    are blank; those left out of means, including all of a damaged rank, are drawn but do not extend the scale. `--plot`
-    draws the map into a file.
+    steps' lengths. A terminal draws a map: a line for each rank, a column for each step, the darker the higher. The
+    scale extends from the lowest value to the highest, but at least over 10 % of the median, so that noise does not
+    look like a pattern. If it does not fit, ranks are merged to lines and steps to columns, and the map says so: each
+    cell then has the value farthest from the median of all, so that no unusual rank or step is lost. Steps that a rank
+    does not have are blank; those left out of means, including all of a damaged rank, are drawn but do not extend the
+    scale. `--plot` draws the map into a file.
     """
     from stepscope.query.sound import damaged_ranks
 

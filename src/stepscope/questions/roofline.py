@@ -116,28 +116,25 @@ MORE_BYTES, FEWER_BYTES = 1.5, 0.67
 def roofline(
     scope: Scope, by: str = "operator", limits: str = "datasheet", causal: str = "masked", measured: bool = False
 ) -> ArrowTable:
-    """Operations and bytes of each call come from its name and its recorded inputs, by the formulas
-    of `stepscope.costs`; nothing is guessed, and counters are used only with `--measured`. Conventions: a
-    multiply-add is 2 operations; causal attention counts the pairs that the mask allows
-    (`--causal full` counts all, as torch's FlopCounterMode does); bytes are the minimum that must
-    move, every input read once and every result written once.
+    """Operations and bytes of each call come from its name and its recorded inputs, by the formulas of
+    `stepscope.costs`; nothing is guessed, and counters are used only with `--measured`. Conventions: a multiply-add is
+    2 operations; causal attention counts the pairs that the mask allows (`--causal full` counts all, as torch's
+    FlopCounterMode does); bytes are the minimum that must move, every input read once and every result written once.
 
-    **Attainable time** is the roofline's: operations over the device's peak for their type, or
-    bytes over the memory's bandwidth, whichever is longer; that also names the **bound**. Products
-    are compared with the tensor cores' peak of their type, float32 with TF32's if the kernel's name
-    shows that it ran there. A collective is compared with the link between devices, a copy from or
-    to the host with the host's link. `attainable_ratio` is attainable time over device time, of
-    the calls that have both: 100 % is as fast as the device can be. A row bound by compute never
-    reaches more, nor one bound by a link: such a ratio is not shown and the note says so. A row bound by memory can, if
-    its data lay in a cache; if not even a full cache explains it, the formula counts bytes that were not
-    moved, and the ratio is not shown. A device that is in no table has no known peak: nothing is compared.
+    **Attainable time** is the roofline's: operations over the device's peak for their type, or bytes over the memory's
+    bandwidth, whichever is longer; that also names the **bound**. Products are compared with the tensor cores' peak of
+    their type, float32 with TF32's if the kernel's name shows that it ran there. A collective is compared with the link
+    between devices, a copy from or to the host with the host's link. `attainable_ratio` is attainable time over device
+    time, of the calls that have both: 100 % is as fast as the device can be. A row bound by compute never reaches more,
+    nor one bound by a link: such a ratio is not shown and the note says so. A row bound by memory can, if its data lay
+    in a cache; if not even a full cache explains it, the formula counts bytes that were not moved, and the ratio is not
+    shown. A device that is in no table has no known peak: nothing is compared.
 
-    Each kernel is charged to the innermost operator with a formula that encloses its launch, so
-    that no work counts twice, and device times add up to all device work. A row without a formula
-    or recorded inputs says so and keeps its time: `counted_ratio` is the share that is counted.
-    With `--by kernel` a call's work goes to its kernels of the right kind, shared by duration
-    if there are several; a kernel that only helps (a change of layout) has none. With `--by
-    module` a row is a module without the modules below it.
+    Each kernel is charged to the innermost operator with a formula that encloses its launch, so that no work counts
+    twice, and device times add up to all device work. A row without a formula or recorded inputs says so and keeps its
+    time: `counted_ratio` is the share that is counted. With `--by kernel` a call's work goes to its kernels of the
+    right kind, shared by duration if there are several; a kernel that only helps (a change of layout) has none. With
+    `--by module` a row is a module without the modules below it.
 
     **Measured.** If a report of Nsight Compute or nvprof lies beside the trace, `--measured` adds what counters counted
     in the same kernels (`metrics` explains how they are joined): operations of float16, float32 and float64, a
@@ -149,10 +146,10 @@ def roofline(
     measured alone, with empty caches unless the profiler was configured otherwise. Without a trace beside such a
     report, the rows are kernels, with only counted values, under the peaks of the clocks at which it was measured.
 
-    TraceLens, for the same trace, adds one operation for each element of a biased product, leaves
-    out the logarithms that attention stores for backward, counts 8 operations for each element of
-    a normalisation where the formula here has its own, and has no formula for many operators
-    listed here. Its times are unions of a call's kernels, these are sums.
+    TraceLens, for the same trace, adds one operation for each element of a biased product, leaves out the logarithms
+    that attention stores for backward, counts 8 operations for each element of a normalisation where the formula here
+    has its own, and has no formula for many operators listed here. Its times are unions of a call's kernels, these are
+    sums.
 
     **Priority.** NVIDIA's Visual Profiler orders kernels by "optimization importance, based on execution time and
     achieved occupancy", from 100 down. `--by priority` has the same form but uses the distance from the limit first. A
@@ -168,9 +165,10 @@ def roofline(
       slow, as a kernel that moves a tensor from one layout to another is.
 
     A kernel may be at the peak of a memory and still move more than it must: counters do not show that, so a limit
-    comes before them. `saving_ns` is given only for the first kind: the time saved at 100 % of the limit, which no kernel
-    reaches, so it is an upper bound, and a sum of kernel durations: if kernels overlap or the host is late, the step
-    gains less. Copies, fills and communication are not kernels to optimise: `copies` has them, and the other forms.
+    comes before them. `saving_ns` is given only for the first kind: the time saved at 100 % of the limit, which no
+    kernel reaches, so it is an upper bound, and a sum of kernel durations: if kernels overlap or the host is late, the
+    step gains less. Copies, fills and communication are not kernels to optimise: `copies` has them, and the other
+    forms.
 
     `--plot FILE.svg` on the command line draws the roofline.
     """

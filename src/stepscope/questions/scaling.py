@@ -94,22 +94,20 @@ def scaling(
     efficiency: it comes with more ranks.
 
     **By class**, runs are traces or exports of Nsight Systems, and a step consists of computation, exposed
-    communication and exposed copies, as in `device-time`, and the device's idle time: `input` while
-    the host waited for a batch, `host` while it was busy, else `other`, as in `steps`. If all ranks of every run
-    were recorded and ranges mark their steps, exposed communication is divided: *imbalance* is a rank's time beyond the
-    least of any rank in that step, because the rank that arrives last waits for nobody; the rest is *exposed transfer*.
-    These parts add up to the iteration, and so do their times beyond ideal scaling (`over_ideal_ns`).
+    communication and exposed copies, as in `device-time`, and the device's idle time: `input` while the host waited for
+    a batch, `host` while it was busy, else `other`, as in `steps`. If all ranks of every run were recorded and ranges
+    mark their steps, exposed communication is divided: *imbalance* is a rank's time beyond the least of any rank in
+    that step, because the rank that arrives last waits for nobody; the rest is *exposed transfer*. These parts add up
+    to the iteration, and so do their times beyond ideal scaling (`over_ideal_ns`).
 
-    **The serial part** is what would explain the efficiency: for strong scaling the experimentally determined
-    serial fraction of A. H. Karp and H. P. Flatt, CACM 33 (1990), for weak scaling that of J. L. Gustafson's
-    scaled speedup, CACM 31 (1988). One that grows with the ranks is no serial work but overhead that
-    grows with them.
+    **The serial part** is what would explain the efficiency: for strong scaling the experimentally determined serial
+    fraction of A. H. Karp and H. P. Flatt, CACM 33 (1990), for weak scaling that of J. L. Gustafson's scaled speedup,
+    CACM 31 (1988). One that grows with the ranks is no serial work but overhead that grows with them.
 
-    **The next doubling** is least squares through all sizes, from three on: for strong scaling of t = a + b /
-    ranks (Amdahl's law, which also fits a ring), for weak scaling of t = a + b log2(ranks), as for trees,
-    or t = a + b (1 - 1/ranks), as for rings, whichever fits better. Its 95 % interval is that of a
-    new measurement; it includes the model's error within the measured sizes, but not the effect of another
-    switch or a slower link beyond them.
+    **The next doubling** is least squares through all sizes, from three on: for strong scaling of t = a + b / ranks
+    (Amdahl's law, which also fits a ring), for weak scaling of t = a + b log2(ranks), as for trees, or t = a + b (1 -
+    1/ranks), as for rings, whichever fits better. Its 95 % interval is that of a new measurement; it includes the
+    model's error within the measured sizes, but not the effect of another switch or a slower link beyond them.
 
     A damaged rank is left out of the run's means; the run counts with all ranks of its job.
 

@@ -66,8 +66,8 @@ def sources(scope: Scope) -> ArrowTable:
     a file that is not a recording, is empty, unreadable, or a copy of another one. They belong to no rank, and are not
     listed if ranks are chosen.
 
-    A dropped event is missing from every answer; a repaired one is not, and the classes of
-    damage say what was repaired. `--strict` treats either as an error.
+    A dropped event is missing from every answer; a repaired one is not, and the classes of damage say what was
+    repaired. `--strict` treats either as an error.
 
     Ranks are put on one time line. Those of one host share its clock. Clocks of different hosts are aligned by
     collectives that all ranks leave together (all-reduce, all-gather, reduce-scatter, all-to-all, barrier): a clock's

@@ -62,23 +62,21 @@ def steps(scope: Scope, by: str = "step") -> ArrowTable:
     1. **Kernel**: a kernel that computes runs, on any stream of any device of the rank.
     2. **Memcpy**: a copy runs on the device.
     3. **Memset**: a fill runs on the device.
-    4. **Communication**: a communication kernel runs, or a collective that the host itself carries out
-       (`gloo:...`, `mpi:...`, `ucc:...`); calls that only enqueue a kernel (`nccl:...`, `c10d::...`) are
-       work of the host. What kernels and copies hide is in their share, so this is the
-       *exposed* part.
+    4. **Communication**: a communication kernel runs, or a collective that the host itself carries out (`gloo:...`,
+       `mpi:...`, `ucc:...`); calls that only enqueue a kernel (`nccl:...`, `c10d::...`) are work of the host. What
+       kernels and copies hide is in their share, so this is the *exposed* part.
     5. **Runtime**: the host is in a call of the device's runtime or driver.
     6. **DataLoader**: the host is in a DataLoader's `__next__`.
     7. **CPU Exec**: any other operator, annotated range or Python frame, on any thread.
     8. **Other**: none of these was recorded.
 
-    Ranges mark steps (`ProfilerStep#3`); without them steps run from the end of one call of the
-    optimizer to the end of the next, the first from the first operator, range or launch. Without
-    an optimizer, as in a server, repetition defines steps. The thread that launches
-    most is examined, with its ranges, outermost operators and launches of graphs: a range, else a launch of a
-    graph, else an operator, the rarest first, that cuts them into at least three repeats with the
-    same content (95 % in common). The check `no_steps` and the column `rule` of the table `step` say
-    how steps were found, the check and `similarity` how much the repeats have in common. Otherwise the
-    complete recording is one step.
+    Ranges mark steps (`ProfilerStep#3`); without them steps run from the end of one call of the optimizer to the end of
+    the next, the first from the first operator, range or launch. Without an optimizer, as in a server, repetition
+    defines steps. The thread that launches most is examined, with its ranges, outermost operators and launches of
+    graphs: a range, else a launch of a graph, else an operator, the rarest first, that cuts them into at least three
+    repeats with the same content (95 % in common). The check `no_steps` and the column `rule` of the table `step` say
+    how steps were found, the check and `similarity` how much the repeats have in common. Otherwise the complete
+    recording is one step.
 
     A step runs from its start on the host, or from where the step before it left the device free if that is later, to
     its end on the host, or the end of the last device work that it launched if that is later. Work that outlasts all
@@ -87,24 +85,24 @@ def steps(scope: Scope, by: str = "step") -> ArrowTable:
     whatever launched it and whether or not its launch is known. A rank that drives several devices has one breakdown: a
     moment is Kernel if any of them computes (`device-time` separates them).
 
-    `by="mean"` gives the mean over the steps of each recording that count, in integer ns that add up to
-    the mean total. Incompletely recorded steps do not count, and neither does a first step that
-    takes longer than all others and more than 1.5 times their median (of at least 3 steps), because
-    libraries and the recorder warm up in it; the answer says which are left out. If no step is complete all count. All
-    means, intervals and comparisons of steps are of these steps.
+    `by="mean"` gives the mean over the steps of each recording that count, in integer ns that add up to the mean total.
+    Incompletely recorded steps do not count, and neither does a first step that takes longer than all others and more
+    than 1.5 times their median (of at least 3 steps), because libraries and the recorder warm up in it; the answer says
+    which are left out. If no step is complete all count. All means, intervals and comparisons of steps are of these
+    steps.
 
     A part is empty, not 0, if the recording could not show it: the device's parts without any device event,
     Communication if its device events were lost and the host carried out none, Runtime without runtime calls,
     DataLoader and CPU Exec without host events. DataLoader is 0 if host events were recorded but no range of a
     DataLoader; a loader of another kind shows as CPU Exec or Other.
 
-    The activities, their precedence and the extension of steps to the end of their device work are
-    those of the TensorBoard profiler plugin (kineto, tb_plugin 0.4). Ours deliberately differs from it:
+    The activities, their precedence and the extension of steps to the end of their device work are those of the
+    TensorBoard profiler plugin (kineto, tb_plugin 0.4). Ours deliberately differs from it:
 
-    * The plugin counts later activities again once an earlier one has used up every step, and its
-      parts then exceed the total. Ours always add up.
-    * It takes a kernel for communication if its operator has one of ten names (`nccl:all_reduce`,
-      ...), and the time of such operators on the host too; ours uses the kernel's own name.
+    * The plugin counts later activities again once an earlier one has used up every step, and its parts then exceed the
+      total. Ours always add up.
+    * It takes a kernel for communication if its operator has one of ten names (`nccl:all_reduce`, ...), and the time of
+      such operators on the host too; ours uses the kernel's own name.
     * It does not know driver calls (`cuLaunchKernel`), by which Triton launches; here they are Runtime.
     * It leaves incomplete last steps out; here they are marked, and left out of means.
     """

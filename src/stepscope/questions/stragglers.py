@@ -105,13 +105,13 @@ def stragglers(scope: Scope, by: str = "rank") -> ArrowTable:
     one is negative if the late rank took less time for it. Shares are relative to what it did longer. `why` names the
     causes that make up most of that, and the kernels or operators that took longer.
 
-    The recording does not explain two causes: the time before it starts (ranks do not start recording at the
-    same time, so a first collective often waits), and time in which nothing was recorded. A host that
-    fell behind stays behind for a while, because the others' went on while they waited: its operators
-    then count as the cause although it runs them no slower.
+    The recording does not explain two causes: the time before it starts (ranks do not start recording at the same time,
+    so a first collective often waits), and time in which nothing was recorded. A host that fell behind stays behind for
+    a while, because the others' went on while they waited: its operators then count as the cause although it runs them
+    no slower.
 
-    Holistic Trace Analysis takes the start of one kind of kernel, by its name; TraceLens adds up waits by the
-    order of collectives, without clocks, and shows neither their origin nor their cause.
+    Holistic Trace Analysis takes the start of one kind of kernel, by its name; TraceLens adds up waits by the order of
+    collectives, without clocks, and shows neither their origin nor their cause.
     """
     from stepscope.analysis.ranks.skew import find_skew
 

@@ -54,43 +54,40 @@ _COLUMNS = (
     on_overview=True,
 )
 def summary(scope: Scope) -> ArrowTable:
-    """The first page: a verdict with its evidence and what to look at next, then what was recorded,
-    step times, the step breakdown, the use of the device, and the operators, kernels and modules that
-    take most.
+    """The first page: a verdict with its evidence and what to look at next, then what was recorded, step times, the
+    step breakdown, the use of the device, and the operators, kernels and modules that take most.
 
-    The **verdict** is the first of `findings`, in the same words, with what to look at next; other
-    findings that say what limits the step follow it. It rests on the mean breakdown of the steps that
-    count, in which a moment belongs to the first activity in the list (see `steps`), so that every
-    part is time that nothing else hides; for a job's own phases, on their means. Each loss has one
-    name and one threshold, and [the rules](../findings.md) name its source. The largest loss
-    leads if it is above 15 % of the step, or if kernels (operators on the host, or forward,
-    backward and optimizer, without a device) fill less than half of it; otherwise the verdict says what
-    fills the step. What prevents judging comes before both: nothing recorded, no host side, or checks
-    that invalidate the times of steps. Failing checks that concern these are shown beside any other verdict.
+    The **verdict** is the first of `findings`, in the same words, with what to look at next; other findings that say
+    what limits the step follow it. It rests on the mean breakdown of the steps that count, in which a moment belongs to
+    the first activity in the list (see `steps`), so that every part is time that nothing else hides; for a job's own
+    phases, on their means. Each loss has one name and one threshold, and [the rules](../findings.md) name its source.
+    The largest loss leads if it is above 15 % of the step, or if kernels (operators on the host, or forward, backward
+    and optimizer, without a device) fill less than half of it; otherwise the verdict says what fills the step. What
+    prevents judging comes before both: nothing recorded, no host side, or checks that invalidate the times of steps.
+    Failing checks that concern these are shown beside any other verdict.
 
-    **Phases** are those that the job itself measured in every step (see `phases`), on the host, as
-    means over ranks. Steps in which a trace was recorded are not among them.
+    **Phases** are those that the job itself measured in every step (see `phases`), on the host, as means over ranks.
+    Steps in which a trace was recorded are not among them.
 
-    If no steps are found, the verdict covers the time from the device's first work to its last,
-    because the device waits for nobody before a program starts or after it is done.
+    If no steps are found, the verdict covers the time from the device's first work to its last, because the device
+    waits for nobody before a program starts or after it is done.
 
     **Findings** are the first five others of `findings`, with the most that each could save. In a recording of more
     than half a million events only rules that need just the step times are run; `findings` runs them all.
 
-    A rank whose recording is damaged is in none of these numbers if another is not damaged; the row
-    `ranks` names it, and `--ranks` selects it alone.
+    A rank whose recording is damaged is in none of these numbers if another is not damaged; the row `ranks` names it,
+    and `--ranks` selects it alone.
 
-    **Step times** are of the steps that count of all other requested ranks and recordings (see `steps`; the
-    row `left out` names the others); percentiles are interpolated linearly. If no steps are found there are
-    none, and the breakdown is of the entire recording.
+    **Step times** are of the steps that count of all other requested ranks and recordings (see `steps`; the row `left
+    out` names the others); percentiles are interpolated linearly. If no steps are found there are none, and the
+    breakdown is of the entire recording.
 
     If phases cover steps that were not traced, the mean of these is the row `not traced`, with the ratio of traced
     steps to it; the other step times are then those of traced steps, and the throughput says which steps it is of.
 
-    **Device** numbers are those of `utilization` and `device-time` over all devices together. The
-    ratio of computation, exposed communication, exposed copies and idle is to the devices' spans.
-    Operators and modules are ranked by device self time; if no device work could be linked to
-    them, by self time on the host.
+    **Device** numbers are those of `utilization` and `device-time` over all devices together. The ratio of computation,
+    exposed communication, exposed copies and idle is to the devices' spans. Operators and modules are ranked by device
+    self time; if no device work could be linked to them, by self time on the host.
     """
     events = scope.value("SELECT sum(events_read) FROM source") or 0
     if events <= ALL_RULES_UP_TO:  # reading all events of a long recording takes longer than the quick rules' queries

@@ -33,8 +33,8 @@ from stepscope.query.scope import Scope
 def synchronizations(scope: Scope) -> ArrowTable:
     """Synchronisations as CUPTI records them, those with the largest summed duration of a rank first.
 
-    * **Stream Wait Event** (stream for event): work on `stream` waits for the event that was recorded on
-      `on_stream`. The device waits, not the host; the duration is that of the request.
+    * **Stream Wait Event** (stream for event): work on `stream` waits for the event that was recorded on `on_stream`.
+      The device waits, not the host; the duration is that of the request.
     * **Event Sync** (host for event): the host waits for an event recorded on `on_stream`.
     * **Stream Sync** (host for stream): the host waits for all work on `stream`.
     * **Context Sync** (host for device): the host waits for all work of the device, on all streams.
@@ -42,8 +42,8 @@ def synchronizations(scope: Scope) -> ArrowTable:
       HIP and Level Zero) under its own name: its time is that in which the stream waited. Events that only mark a
       moment have no `waits`.
 
-    Waits are not work: no other answer counts them as such. `findings` judges the time that the host
-    waits by the calls themselves (`cudaStreamSynchronize`, ...).
+    Waits are not work: no other answer counts them as such. `findings` judges the time that the host waits by the calls
+    themselves (`cudaStreamSynchronize`, ...).
     """
     return scope.sql(
         """

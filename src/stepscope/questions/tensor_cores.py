@@ -61,28 +61,27 @@ _FORMS = {
     fills="Record with torch.profiler.ProfilerActivity.CPU and CUDA, and record_shapes=True.",
 )
 def tensor_cores(scope: Scope, by: str = "device") -> ArrowTable:
-    """A kernel is *eligible* if it was launched by an operator whose work tensor cores could do
-    (products of matrices, convolutions, attention, recurrent cells), or uses them. It *uses* them
-    if its name shows it, by the conventions of its library, from Volta to Blackwell, and AMD's
-    matrix cores likewise; without an operator, as in the replay of a CUDA graph, or with an unknown one,
-    as in code of torch.compile, a kernel whose name shows that it multiplies matrices is
-    eligible. Shares are of the time of all kernels, without copies.
+    """A kernel is *eligible* if it was launched by an operator whose work tensor cores could do (products of matrices,
+    convolutions, attention, recurrent cells), or uses them. It *uses* them if its name shows it, by the conventions of
+    its library, from Volta to Blackwell, and AMD's matrix cores likewise; without an operator, as in the replay of a
+    CUDA graph, or with an unknown one, as in code of torch.compile, a kernel whose name shows that it multiplies
+    matrices is eligible. Shares are of the time of all kernels, without copies.
 
-    The TensorBoard plugin has the same two shares; its list of operators lacks attention and its
-    list of kernels flash attention, cuBLASLt's `nvjet` and everything from Hopper on.
+    The TensorBoard plugin has the same two shares; its list of operators lacks attention and its list of kernels flash
+    attention, cuBLASLt's `nvjet` and everything from Hopper on.
 
     **why_not** says for eligible time that is not on tensor cores what prevents it:
 
     * the element type: float32 without TF32 (if the device has it) or mixed precision, float64;
     * sizes that are not a multiple of 16 bytes in memory: 8 elements of 16 bits, 4 of float32;
-    * a kernel without tensor cores although one with them exists: a product with a vector or a very
-      small one, or a library's choice;
+    * a kernel without tensor cores although one with them exists: a product with a vector or a very small one, or a
+      library's choice;
     * helper kernels of an eligible operator, which multiply nothing: layouts, the sum of a product's parts (split-K);
     * a device without tensor cores: all before Volta, GeForce GTX 16 and similar.
 
-    **slowed_by** names what is on tensor cores but below their speed: kernels whose operands are
-    aligned to a single element, as odd sizes require (an odd sequence length in attention written as
-    `bmm`), and kernels of an older generation than the device.
+    **slowed_by** names what is on tensor cores but below their speed: kernels whose operands are aligned to a single
+    element, as odd sizes require (an odd sequence length in attention written as `bmm`), and kernels of an older
+    generation than the device.
     """
     from stepscope.analysis.operators.work import device_work_of
     from stepscope.query.sound import damaged_ranks, ranks_text

@@ -34,20 +34,18 @@ _COLUMNS = (
 def throughput(scope: Scope, by: str = "run") -> ArrowTable:
     """Each row is a number that the job reported for its iterations, over all ranks; with `--by rank`, on each.
 
-    The recorder counts `samples`: the first dimension that all tensors of the DataLoader's batch
-    share or, if they differ, the loader's `batch_size` if one of them has it. A batch without tensors has
-    no count. Other names are those that the script gives to `stepscope.value`, and those of
-    HugeCTR's `record_data`. Several numbers of one name in an iteration add up.
+    The recorder counts `samples`: the first dimension that all tensors of the DataLoader's batch share or, if they
+    differ, the loader's `batch_size` if one of them has it. A batch without tensors has no count. Other names are those
+    that the script gives to `stepscope.value`, and those of HugeCTR's `record_data`. Several numbers of one name in an
+    iteration add up.
 
-    **Per second** is the sum of the numbers over the sum of the times of the steps that have one: for phases the
-    kept steps, for inline measurements the iterations in which nothing was measured, for a trace the steps
-    that count in means. The interval is that of a ratio of sums, with steps as samples (W. G. Cochran,
-    "Sampling Techniques", chapter 6). HugeCTR does not say in which iteration it took a value, so its
-    rates are means divided by the mean iteration.
+    **Per second** is the sum of the numbers over the sum of the times of the steps that have one: for phases the kept
+    steps, for inline measurements the iterations in which nothing was measured, for a trace the steps that count in
+    means. The interval is that of a ratio of sums, with steps as samples (W. G. Cochran, "Sampling Techniques", chapter
+    6). HugeCTR does not say in which iteration it took a value, so its rates are means divided by the mean iteration.
 
-    Over ranks, rates are added up, and so are their intervals, because ranks wait for one another. Ranks that
-    share a batch, as in tensor or pipeline parallelism, each count it: their sum is then that many times
-    too large.
+    Over ranks, rates are added up, and so are their intervals, because ranks wait for one another. Ranks that share a
+    batch, as in tensor or pipeline parallelism, each count it: their sum is then that many times too large.
     """
     from stepscope.analysis.job.throughput import rates, together
 

@@ -50,27 +50,26 @@ _COLUMNS = (
 def utilization(scope: Scope, by: str = "device") -> ArrowTable:
     """GPU utilisation, and two estimates of how full the device was.
 
-    * **GPU utilisation** is the share of the window in which at least one kernel ran: the union of
-      all kernels, including communication kernels, over the window's length. Copies and fills do
-      not count. A kernel of one block uses the device as much as any other here.
-    * **Estimated SM efficiency** counts blocks: if the kernels that run at a moment together have
-      as many blocks as there are multiprocessors, or more, the moment counts 1, otherwise that
-      ratio; it is averaged over the entire window, idle time included.
-    * **Estimated achieved occupancy** is the mean of the kernels' occupancy, weighted by the time
-      that each runs in the window. Idle time is excluded.
+    * **GPU utilisation** is the share of the window in which at least one kernel ran: the union of all kernels,
+      including communication kernels, over the window's length. Copies and fills do not count. A kernel of one block
+      uses the device as much as any other here.
+    * **Estimated SM efficiency** counts blocks: if the kernels that run at a moment together have as many blocks as
+      there are multiprocessors, or more, the moment counts 1, otherwise that ratio; it is averaged over the entire
+      window, idle time included.
+    * **Estimated achieved occupancy** is the mean of the kernels' occupancy, weighted by the time that each runs in the
+      window. Idle time is excluded.
 
     The window is all steps that count in means, as the question `steps` bounds them, without the time between two of
     them; with `--step` it is the chosen steps. With `by="step"` every step is a window. With `by="time"` the recording
     (or the chosen steps, from first to last) is cut into pieces of a power of ten of µs, the smallest that makes 100
     pieces or fewer; the last piece is the remainder.
 
-    Both estimates need values that the recorder states for each kernel (`blocks per SM`, `est. achieved
-    occupancy %`); they are empty if no kernel has them, and otherwise cover the kernels that do
-    (`described_ratio` says how many).
+    Both estimates need values that the recorder states for each kernel (`blocks per SM`, `est. achieved occupancy %`);
+    they are empty if no kernel has them, and otherwise cover the kernels that do (`described_ratio` says how many).
 
     The formulas are those of the TensorBoard profiler plugin (kineto, tb_plugin 0.4); its window extends from the first
-    step to the last, which is the same if steps follow one another without a pause. Nsight's and
-    DCGM's `SM Active` is measured by hardware counters and is not the same thing.
+    step to the last, which is the same if steps follow one another without a pause. Nsight's and DCGM's `SM Active` is
+    measured by hardware counters and is not the same thing.
     """
     from stepscope.analysis.counted import left_out_of_means
     from stepscope.analysis.kernels.use import use_of_kernels
