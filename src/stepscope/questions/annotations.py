@@ -73,8 +73,8 @@ _FARTHEST = 2**62
 )
 def named_ranges(scope: Scope, by: str = "name", all: bool = False) -> ArrowTable:  # noqa: A002  # the option is --all
     """Ranges that the program or a library named on the host (`record_function`, NVTX ranges of any domain, the data
-    loader's and the optimizer's ranges, a framework's), over all requested ranks together. By name, those that kept the
-    device busiest come first; a name in two NVTX domains or categories is two rows. With `--by path` a row is a node in
+    loader's and the optimizer's ranges, a framework's), over all requested ranks together. By name, those with most
+    device time come first; a name in two NVTX domains or categories is two rows. With `--by path` a row is a node in
     the tree of ranges, below the one that encloses it on its thread, whatever their domains. Ranges that mark steps are
     left out unless `--all` is given: see `steps`.
 
@@ -85,9 +85,9 @@ def named_ranges(scope: Scope, by: str = "name", all: bool = False) -> ArrowTabl
     Systems' NVTX projection. The backward pass is launched by a thread of autograd, so its work is in no range of the
     main thread: `modules` attributes it to the forward. Work whose launch is unknown belongs to no range.
 
-    **projected** is Nsight's: from the start of the first to the end of the last piece of work of a range, whatever
-    lies between. **busy** excludes the gaps, and time is counted once per device however many kernels run, even if they
-    come from two ranges of the name. So busy is never more than the sum, `device_total_ns`.
+    **projected** is Nsight's: from the start of the first to the end of the last piece of work of a range, including
+    gaps. **busy** excludes the gaps, and time is counted once per device however many kernels run, even if they come
+    from two ranges of the name. So busy is never more than the sum, `device_total_ns`.
 
     With `--window` it is the work of those ranges that ran in the window, whenever it was launched.
 

@@ -34,7 +34,7 @@ from stepscope.query.scope import Scope
 )
 def checks(scope: Scope, all: bool = False) -> ArrowTable:  # noqa: A002  # the option is --all
     """Every data-quality check that found something, the severest first, and the events of each file: how many were
-    kept, repaired and dropped, and where the damage starts.
+    read, repaired and dropped, and where the damage starts.
 
     A file that lost events, or ends before its JSON does, is a warning; one that had to be repaired or has categories
     that this version does not know is a note. Files without problems share one row; `--all` lists each, and the checks

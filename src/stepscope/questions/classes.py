@@ -39,7 +39,7 @@ def classes(scope: Scope, by: str = "class") -> ArrowTable:
 
     The operator that launched it decides if it has a formula: a change of layout that a convolution launches is
     convolution, and so is a cuBLAS kernel that it launches. Without an operator, as in the replay of a CUDA graph, the
-    kernel's name decides. Communication kernels, copies and fills always keep their class. Work launched in an
+    kernel's name decides. Communication kernels, copies and fills are always in their class. Work launched in an
     optimizer's step is the optimizer's, except products of matrices and communication.
 
     Times are sums of durations over all requested ranks, as in `kernels`.

@@ -87,12 +87,11 @@ def drift(scope: Scope, of: str = "kernel") -> ArrowTable:
     grows. Rows with the largest change of time come first. `--name` selects kernels or operators.
 
     **Trend.** Kernels are compared with kernels of the same name and launch shape, operators with calls on the same
-    inputs, so that other work at the end of the recording is no drift. For each step, the median duration of those
-    alike is divided by their median over the recording; a name's value in the step is the mean of these ratios,
-    weighted by time. The slope through the values in order is that of Theil and Sen, the median of the slopes between
-    all pairs, with Sen's 95 % interval. `change_ratio` is that slope from the first value to the last. It is `slower`
-    or `faster` if the interval excludes 0 and the change is at least 2 %. Names recorded in fewer than 10 steps have no
-    row.
+    inputs, so that other work at the end of the recording is no drift. For each step, the median duration of similar
+    ones is divided by their median over the recording; a name's value in the step is the mean of these ratios, weighted
+    by time. The slope through the values in order is that of Theil and Sen, the median of the slopes between all pairs,
+    with Sen's 95 % interval. `change_ratio` is that slope from the first value to the last. It is `slower` or `faster`
+    if the interval excludes 0 and the change is at least 2 %. Names recorded in fewer than 10 steps have no row.
 
     An interval of 95 % excludes 0 once in twenty rows by chance: with many names on many ranks, trust those with a wide
     margin, or that agree.

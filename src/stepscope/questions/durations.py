@@ -82,8 +82,8 @@ _HISTOGRAM = f"""
 )
 def durations(scope: Scope, by: str = "operator", event: str | None = None) -> ArrowTable:
     """A histogram for each name, of all requested ranks together, the names with the largest summed duration first.
-    `kernels` and `operators` have their means; this shows whether the means stand for a single call, or for two kinds
-    of calls and a slow first one.
+    `kernels` and `operators` have their means; this shows whether a mean represents every call, or two kinds of calls
+    and a slow first one.
 
     The range from the shortest to the longest duration of a name has 2∛n bins for n events (the rule of Rice), 20 at
     most, each wider than the one before by the same factor, so that a call that took a thousand times as long still

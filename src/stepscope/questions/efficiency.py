@@ -60,9 +60,9 @@ def efficiency(scope: Scope, by: str = "step", limits: str = "datasheet", causal
 
     **attainable_ratio** is the roofline's: the time that all counted work takes at the limits of arithmetic or memory,
     over its device time. **FLOP coverage** is the share of the device time whose work is counted; below 100 % the true
-    MFU is higher, and `uncounted` lists the operators with the most time that are not. If hardware counters of a kernel
-    without a formula lie beside the recording, its operations are the counted ones, and its time is covered; the note
-    says how much. They are not part of the MFU, which uses products by their formulas.
+    MFU is higher, and `uncounted` lists the operators with the most time that are not. If the recording has hardware
+    counters of a kernel without a formula, these give its operations, and its time is covered; the note says how much.
+    They are not part of the MFU, which uses products by their formulas.
 
     A utilisation above 100 % is an error, not a number: it is not shown and `finding` says by how much. Either the
     limits are not this device's, or device work is missing from the recording. Work known only as a lower bound, and

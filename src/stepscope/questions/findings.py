@@ -91,8 +91,8 @@ def findings(scope: Scope, id: str | None = None) -> ArrowTable:  # noqa: A002  
 
     If a job's own phases are recorded but no events, rules use the means of the phases.
 
-    Steps and their parts are those of `steps`; if none are found, the time from the device's first work to its last
-    stands in for a step.
+    Steps and their parts are those of `steps`; if none are found, the time from the device's first work to its last is
+    used as a step.
     """
     scope.preload()
     from stepscope.findings.engine import judge

@@ -49,11 +49,10 @@ _COLUMNS = (
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
 def idle(scope: Scope, kernel_wait_ns: int = 30_000) -> ArrowTable:
-    """Idle time by cause: of the entire device (rows without a stream), and of each stream.
+    """Idle time by cause: of each device (rows without a stream), and of each stream.
 
-    A gap lies between the latest end of all work so far and the start of what runs next. The latest end counts, not
-    that of the piece before: with programmatic dependent launch a kernel may start before the one before it is over.
-    The cause follows from what runs next:
+    A gap lies between the latest end of all work so far and the start of what runs next. With programmatic dependent
+    launch a kernel may start before the previous one ends. The cause follows from what runs next:
 
     * **host wait**: its launch call started only after the gap had started, or was under way then and continued for 30
       µs or more and at least half of the gap. The device had caught up with the host. (The end of a call that copies

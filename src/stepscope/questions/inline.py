@@ -149,7 +149,7 @@ def inline(scope: Scope, by: str = "rank") -> ArrowTable:
     Shares of nested events overlap: `inside` names the event around. Each event was measured in other iterations than
     its neighbours, so shares of a step do not add up to exactly one even if events follow each other without a gap. One
     that was measured in one of k iterations counts k times, in means, percentiles and intervals. If a recorder measured
-    more than it keeps, means, deviations and intervals are of all measurements, medians and percentiles of evenly
+    more than it stores, means, deviations and intervals are of all measurements, medians and percentiles of evenly
     spaced ones.
 
     HugeCTR's own viewer shows only the averages.

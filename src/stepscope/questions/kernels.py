@@ -233,12 +233,12 @@ def kernels(scope: Scope, by: str = "name", below_ns: int = SHORT_NS, bins: int 
     With `--by properties` a row is a name with grid, block, registers, shared memory and the operator that launched it;
     with `--by stack` a name with operator and Python call stack, empty if the recording has none (see `operators`).
     With `--by source` a row is a name with the file and the launch options of the generated code, and the compiled
-    graph that called it, as Inductor states them. If it was told to write down what its kernels compute
-    (`TORCH_COMPILE_DEBUG=1`) and its files lie in the same folder, the lines and modules of the program are shown too,
-    unless kernels of one name come from several places. With `--by graph` a row is a node of a CUDA graph over all its
-    replays; the rest is one row, so that shares still add up. A replayed kernel has the operator that ran when the
-    graph was captured. Without a capture, and without an enclosing operator around its launch, it is listed as `CUDA
-    graph N (unattributed)`, without a number if the recorder gave none.
+    graph that called it, as Inductor states them. If it wrote its debug files (`TORCH_COMPILE_DEBUG=1`) into the same
+    folder, the lines and modules of the program are shown too, unless kernels of one name come from several places.
+    With `--by graph` a row is a node of a CUDA graph over all its replays; the rest is one row, so that shares still
+    add up. A replayed kernel has the operator that ran when the graph was captured. Without a capture, and without an
+    enclosing operator around its launch, it is listed as `CUDA graph N (unattributed)`, without a number if the
+    recorder gave none.
 
     With `--by short` only kernels below `--below-ns` are listed, the most frequent first: candidates for a fused
     kernel, `torch.compile` or a CUDA graph. The default limit is that of TraceLens' short-kernel study, about the host

@@ -138,10 +138,10 @@ def launches(scope: Scope, by: str = "kernel", limit: int = 1_024) -> ArrowTable
     Time in the queue is not bad: it shows that the host is ahead of the device. If *no* launch has queued, the device
     starves for work.
 
-    Three counts of launches that stand out, with the thresholds of Holistic Trace Analysis: short kernels (the call
-    takes up to 50 µs, and longer than what it launches), slow calls (above 50 µs), late starts (Q above 100 µs).
-    Holistic Trace Analysis reads only `cudaLaunchKernel` and similar calls; driver calls (Triton) and graphs count
-    here. Nsight Systems counts a graph's kernels one by one or not at all, as it was recorded.
+    Three counts of unusual launches, with the thresholds of Holistic Trace Analysis: short kernels (the call takes up
+    to 50 µs, and longer than what it launches), slow calls (above 50 µs), late starts (Q above 100 µs). Holistic Trace
+    Analysis reads only `cudaLaunchKernel` and similar calls; driver calls (Triton) and graphs count here. Nsight
+    Systems counts a graph's kernels one by one or not at all, as it was recorded.
 
     Kernels of unknown launch are counted, and are in no other figure. With `--window` a launch counts in full if a
     kernel of it runs in the window: a queue that is cut has no length.

@@ -177,7 +177,7 @@ def memory(
     is *free*, which another allocation can use if it fits in one piece. A trace counts blocks as the allocator rounded
     them, a snapshot the requested sizes, like torch's own viewer; `--by pool` has both for the end of a snapshot.
     `free_bytes` and `max_free_block_bytes` are those of the moment, replayed from the end of the snapshot; for a trace,
-    which does not show where blocks lie, only the difference is known.
+    which has no addresses of blocks, only the difference is known.
 
     With `--by step` a step's memory is that between its start and end on the host. `growth_bytes` compares the ends of
     steps: a training run that neither leaks nor fills a cache has 0 after its first steps.

@@ -78,9 +78,9 @@ def metrics(scope: Scope, by: str = "kernel") -> ArrowTable:
     those with the most time first: a metric far from its peak matters as much as its kernel takes time. `counters`
     lists every counter under the tool's own name.
 
-    **Joined.** A report beside a trace of the same program (`stepscope metrics trace.json report.ncu-rep`, or a folder
-    with both) is joined to the trace's kernels by name, as far as tools agree in its spelling, grid and block, and
-    among launches alike in these by their order, or by their place in the step if each step has as many as were
+    **Joined.** A report given with a trace of the same program (`stepscope metrics trace.json report.ncu-rep`, or a
+    folder with both) is joined to the trace's kernels by name, as far as tools agree in its spelling, grid and block,
+    and among launches equal in these by their order, or by their place in the step if each step has as many as were
     measured; otherwise all have the mean. Times are then those of the trace. The note says how many were joined, and
     what was measured and did not run in the trace. A rank without kernels, such as that of a separate report, is joined
     to those of the lowest rank that has such kernels.

@@ -46,9 +46,9 @@ def metrics_diff(recordings: Sequence[Recording]) -> ArrowTable:
     within a kernel the metrics that changed most.
 
     A kernel is the same in both if tools agree in its name, grid and block; one without such a partner is compared with
-    the remaining ones of its name, whatever their shape, if both sides have some. A kernel that only one of the two has
-    keeps its values, and the other side is NULL. Counters vary from run to run, by some per cent if caches decide, and
-    one measurement does not show by how much. A rank that is damaged on one side is left out on both.
+    the remaining ones of its name, whatever their shape, if both sides have some. For a kernel that only one of the two
+    has, the other side is NULL. Counters vary from run to run, by some per cent if caches decide, and one measurement
+    does not show by how much. A rank that is damaged on one side is left out on both.
     """
     with sound_recordings(recordings, alike=True) as (valid, left_out):
         return _compared(valid, left_out)

@@ -72,7 +72,7 @@ def onednn(scope: Scope, by: str = "primitive", limits: str = "datasheet", proce
     `flops` counts convolutions, deconvolutions, inner products and matmuls, from the problem alone: padding counts, and
     Winograd runs fewer. `flop_per_s` covers a row's counted executions. A peak is shown if the processor is known: by
     `--processor NAME` with its name in `stepscope calibrate --device cpu` or your hardware file, or from a recording of
-    StepScope beside the log. Primitives of several types, and those whose arithmetic an attribute changes
+    StepScope given with the log. Primitives of several types, and those whose arithmetic an attribute changes
     (`attr-fpmath`), have no peak.
 
     `ref:` implementations are plain loops, for which oneDNN has nothing faster in this type, shape or layout.

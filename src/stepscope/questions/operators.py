@@ -152,13 +152,13 @@ def operators(scope: Scope, by: str = "name") -> ArrowTable:
     cell; `tensor_core_ratio` is empty if the names of its kernels do not show it. `tensor-cores` says why eligible work
     is not on them, and knows the operators of plug-ins too.
 
-    With `--by shape` a row is a name with the shapes and types of its inputs, with `--by arguments` calls must be alike
-    in strides and values, too. With `--by stack` a row is a name with a Python call stack; NULL if the recording has
-    none. Of recorded Python frames (`with_stack` of torch 2) a stack has those of the program's own code, or, if there
-    are none, those of libraries. torch shortens the names of files by what is on the interpreter's path, so an
-    installed package counts as the program's own if its name does not show that it is installed; torch and the standard
-    library are known by name. The line is the one at which the function starts, as the profiler records it. Work in
-    backward has the stack of its forward operator.
+    With `--by shape` a row is a name with the shapes and types of its inputs, with `--by arguments` also with their
+    strides and values. With `--by stack` a row is a name with a Python call stack; NULL if the recording has none. Of
+    recorded Python frames (`with_stack` of torch 2) a stack has those of the program's own code, or, if there are none,
+    those of libraries. torch shortens the names of files by what is on the interpreter's path, so an installed package
+    counts as the program's own if its name does not show that it is installed; torch and the standard library are known
+    by name. The line is the one at which the function starts, as the profiler records it. Work in backward has the
+    stack of its forward operator.
 
     `DataParallel.forward` and `DistributedDataParallel.forward`, which the plugin leaves out, are operators here like
     any other. `ProfilerStep#N`, `Optimizer.step#...` and the data loader's ranges, which PyTorch up to 1.12 recorded as

@@ -82,10 +82,10 @@ def phases(scope: Scope, by: str = "phase") -> ArrowTable:
     of the timed ones, if these lack rare long steps. If the timed ones are longer, because timing takes time or a rare
     long one is among them, each phase is reduced by as much as it changes with its step. A phase that could not be
     observed has no row: it is not 0. With a device, the host's time is that of launching work; `device_mean_ns` is the
-    device's. With `--step`, everything is over those of the kept steps.
+    device's. With `--step`, everything is over the chosen stored steps.
 
-    `--by step` has a row for each kept step, with its phases side by side, to see when a run became slow or its memory
-    grew; `--by window` the same in 20 windows of the run, as means. Memory is read about every tenth step.
+    `--by step` has a row for each stored step, with its phases side by side, to see when a run became slow or its
+    memory grew; `--by window` the same in 20 windows of the run, as means. Memory is read about every tenth step.
 
     `--by verdict` has a row for each thing that holds the run back: the results of `findings`, with the same verdict
     first, as far as step times, phases and checks suffice for them. [The rules](../findings.md) have the thresholds.

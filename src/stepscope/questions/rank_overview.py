@@ -124,7 +124,7 @@ def rank_overview(scope: Scope, measure: str | None = None) -> ArrowTable:
 
     All of these are lengths of time on one rank, which need no common clock. With fewer than 3 ranks none is marked,
     nor with a single step, whose noise is unknown. Measures are related: the rank that the others wait for often has
-    the *least* exposed communication, because it waits for nobody. `stragglers` follows that through collectives.
+    the *least* exposed communication, because it never waits. `stragglers` follows that through collectives.
 
     **By step.** With `--measure` each row is a step of a rank with one measure; a rank without a device has only its
     steps' lengths. A terminal draws a map: a line for each rank, a column for each step, the darker the higher. The

@@ -131,20 +131,20 @@ def roofline(
     shown. A device that is in no table has no known peak: nothing is compared.
 
     Each kernel is charged to the innermost operator with a formula that encloses its launch, so that no work counts
-    twice, and device times add up to all device work. A row without a formula or recorded inputs says so and keeps its
-    time: `counted_ratio` is the share that is counted. With `--by kernel` a call's work goes to its kernels of the
-    right kind, shared by duration if there are several; a kernel that only helps (a change of layout) has none. With
-    `--by module` a row is a module without the modules below it.
+    twice, and device times add up to all device work. A row without a formula or recorded inputs says so and has its
+    time: `counted_ratio` is the counted fraction. With `--by kernel` a call's work goes to its kernels of the right
+    kind, shared by duration if there are several; a kernel that only helps (a change of layout) has none. With `--by
+    module` a row is a module without the modules below it.
 
-    **Measured.** If a report of Nsight Compute or nvprof lies beside the trace, `--measured` adds what counters counted
-    in the same kernels (`metrics` explains how they are joined): operations of float16, float32 and float64, a
+    **Measured.** If a report of Nsight Compute or nvprof is given with the trace, `--measured` adds what counters
+    counted in the same kernels (`metrics` explains how they are joined): operations of float16, float32 and float64, a
     multiply-add as 2, and bytes that device memory, L2 and L1 moved. Operations on tensor cores are counted by separate
     metrics (`sm__ops_path_tensor_src_fp16_dst_fp32.sum` and similar, of newer versions of Nsight Compute): a kernel
-    that used them has operations if these were measured, else only bytes. `flops_of_model` and `bytes_of_model` are the
-    formula's values beside them; the note explains large differences: more bytes are read again or left unused in their
-    sectors, fewer stayed in a cache. The picture draws a kernel's intensities at the three memories. A kernel was
-    measured alone, with empty caches unless the profiler was configured otherwise. Without a trace beside such a
-    report, the rows are kernels, with only counted values, under the peaks of the clocks at which it was measured.
+    that used them has operations if these were measured, else only bytes. `flops_of_model` and `bytes_of_model` compare
+    them with the formula's values; the note explains large differences: more bytes are read again or left unused in
+    their sectors, fewer stayed in a cache. The picture draws a kernel's intensities at the three memories. A kernel was
+    measured alone, with empty caches unless the profiler was configured otherwise. For such a report without a trace,
+    the rows are kernels, with only counted values, under the peaks of the clocks at which it was measured.
 
     TraceLens, for the same trace, adds one operation for each element of a biased product, leaves out the logarithms
     that attention stores for backward, counts 8 operations for each element of a normalisation where the formula here
@@ -157,8 +157,8 @@ def roofline(
     importance in per cent of the largest:
 
     * if its work is counted and the device's limits are known (`limit`), everything above the attainable time;
-    * else, if its hardware counters lie beside the recording (`counters`), the distance to the peak of the part of the
-      device that is closest to its peak, `limiter` (`metrics` has them);
+    * else, if the recording has its hardware counters (`counters`), the distance to the peak of the part of the device
+      that is closest to its peak, `limiter` (`metrics` has them);
     * else, if its occupancy is known and below seven tenths (`occupancy`), 1 minus the occupancy, which ranks and
       promises nothing;
     * else (`time`), three tenths, TraceLens' estimate for operators of unknown efficiency: a full device may still be

@@ -97,7 +97,7 @@ def scaling(
     communication and exposed copies, as in `device-time`, and the device's idle time: `input` while the host waited for
     a batch, `host` while it was busy, else `other`, as in `steps`. If all ranks of every run were recorded and ranges
     mark their steps, exposed communication is divided: *imbalance* is a rank's time beyond the least of any rank in
-    that step, because the rank that arrives last waits for nobody; the rest is *exposed transfer*. These parts add up
+    that step, because the rank that arrives last never waits; the remainder is *exposed transfer*. These parts add up
     to the iteration, and so do their times beyond ideal scaling (`over_ideal_ns`).
 
     **The serial part** is what would explain the efficiency: for strong scaling the experimentally determined serial

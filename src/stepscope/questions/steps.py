@@ -80,8 +80,8 @@ def steps(scope: Scope, by: str = "step") -> ArrowTable:
 
     A step runs from its start on the host, or from where the step before it left the device free if that is later, to
     its end on the host, or the end of the last device work that it launched if that is later. Work that outlasts all
-    device work of the next step, such as an all-reduce beside several steps, does not delay a step (if that step has at
-    least half as many device events). All work of the rank's devices counts in the step in whose window it runs,
+    device work of the next step, such as an all-reduce that overlaps several steps, does not delay a step (if that step
+    has at least half as many device events). All work of the rank's devices counts in the step in whose window it runs,
     whatever launched it and whether or not its launch is known. A rank that drives several devices has one breakdown: a
     moment is Kernel if any of them computes (`device-time` separates them).
 

@@ -81,16 +81,16 @@ their rank's charge."""
 def stragglers(scope: Scope, by: str = "rank") -> ArrowTable:
     """Each row is a rank; the one that costs the others most comes first. The question uses collectives that were
     matched over ranks and whose last rank is known (`collective.last_rank`): a difference below the uncertainty of the
-    clocks counts for nobody. Steps that are left out of means are left out.
+    clocks is ignored. Steps that are left out of means are left out.
 
     `waited_by_others_ns` adds up how long each of the others waited in collectives at which the rank arrived last.
-    `charged_ns` is the part of it that cost them time: a collective runs beside computation, and a wait costs nothing
-    until the rank stands still for it. Each bucket of a gradient waits for a late rank, but the cost counts once.
-    Without its waits, a rank's collectives would follow one another as it launches them; it loses how much sooner it
-    would have continued, no more than it stood still, and together with earlier waits no more than its host was ahead.
-    Waits are followed to their origin: if rank B is late because it had waited for rank A in another group, that cost
-    is charged to A. Over all ranks, charges add up to the cost of waits. If too few of the waits that others depend on
-    are known, nothing is followed; a note says so. `skew_ns` is mean loss of one of the others per step.
+    `charged_ns` is the part of it that cost them time: a collective overlaps computation, and a wait costs nothing
+    until the rank stalls for it. Each bucket of a gradient waits for a late rank, but the cost counts once. Without its
+    waits, a rank's collectives would follow one another as it launches them; its loss is how much sooner it would have
+    continued, at most its stall, and together with earlier waits no more than its host was ahead. Waits are followed to
+    their origin: if rank B is late because it had waited for rank A in another group, that cost is charged to A. Over
+    all ranks, charges add up to the cost of waits. If too few of the waits that others depend on are known, nothing is
+    followed; a note says so. `skew_ns` is mean loss of one of the others per step.
 
     A rank is **late**, a straggler, if its cost, without time before its recording, is 5 % of the step or more, and at
     least three quarters of what the latest rank costs, as long as this is true for at most half of the ranks;

@@ -64,13 +64,13 @@ def summary(scope: Scope) -> ArrowTable:
     The largest loss leads if it is above 15 % of the step, or if kernels (operators on the host, or forward, backward
     and optimizer, without a device) fill less than half of it; otherwise the verdict says what fills the step. What
     prevents judging comes before both: nothing recorded, no host side, or checks that invalidate the times of steps.
-    Failing checks that concern these are shown beside any other verdict.
+    Failing checks that concern these are shown with any other verdict.
 
     **Phases** are those that the job itself measured in every step (see `phases`), on the host, as means over ranks.
     Steps in which a trace was recorded are not among them.
 
-    If no steps are found, the verdict covers the time from the device's first work to its last, because the device
-    waits for nobody before a program starts or after it is done.
+    If no steps are found, the verdict covers the time from the device's first work to its last, because the device does
+    not wait before a program starts or after it is done.
 
     **Findings** are the first five others of `findings`, with the most that each could save. In a recording of more
     than half a million events only rules that need just the step times are run; `findings` runs them all.

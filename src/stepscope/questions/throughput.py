@@ -39,7 +39,7 @@ def throughput(scope: Scope, by: str = "run") -> ArrowTable:
     that the script gives to `stepscope.value`, and those of HugeCTR's `record_data`. Several numbers of one name in an
     iteration add up.
 
-    **Per second** is the sum of the numbers over the sum of the times of the steps that have one: for phases the kept
+    **Per second** is the sum of the numbers over the sum of the times of the steps that have one: for phases the stored
     steps, for inline measurements the iterations in which nothing was measured, for a trace the steps that count in
     means. The interval is that of a ratio of sums, with steps as samples (W. G. Cochran, "Sampling Techniques", chapter
     6). HugeCTR does not say in which iteration it took a value, so its rates are means divided by the mean iteration.

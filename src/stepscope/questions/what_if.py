@@ -80,20 +80,20 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> ArrowTable:
       communication in `summary` and `findings`.
     * **input**: batches are ready when the loop asks for them.
     * **launch**: calls that launch take no time and kernels start when they are launched, almost as in a CUDA graph.
-    * **straggler**: nobody waits for the rank that `stragglers` names, and the job is done without it.
+    * **straggler**: no rank waits for the one that `stragglers` names, and the job is done without it.
 
     Without `--faster` and `--without`, each of these is tried, and each class with a hundredth of the critical path or
     more as twice as fast.
 
     A stream still runs one piece of work after the other, a full queue still delays the host, a loader that was waited
     for in every step still sets the pace, and the host still waits where it waited. What is not in a recording cannot
-    be kept: the machine's limits (kernels that no longer share the device or its memory would run faster, those that
-    newly do, slower), and unrecorded waits. A wait of 30 µs or more without a recorded reason moves along with what was
-    before it; for `low` it ends when it did. For communication that was not matched over all ranks of its group it is
-    unknown how much was waiting: what depends on it has no estimate, and for `low` only as much is removed as the
-    fastest kernel of its name took, or nothing if a rank of the matched ones is missing. `high` is everything that
-    becomes shorter on the rank and in the step where that is most, as long as one thread or stream still has the time
-    for all that it does: no order of work can save more. It is left out if nothing of the step remains.
+    be modelled: the machine's limits (kernels that no longer share the device or its memory would run faster, those
+    that newly do, slower), and unrecorded waits. A wait of 30 µs or more without a recorded reason moves along with
+    what was before it; for `low` it ends when it did. For communication that was not matched over all ranks of its
+    group it is unknown how much was waiting: what depends on it has no estimate, and for `low` only as much is removed
+    as the fastest kernel of its name took, or nothing if a rank of the matched ones is missing. `high` is everything
+    that becomes shorter on the rank and in the step where that is most, as long as one thread or stream still has the
+    time for all that it does: no order of work can save more. It is left out if nothing of the step remains.
 
     A step's time is the mean over ranks: from when a rank had done the step before those that count (without one, from
     when it started) until it had done the last, over their number.
