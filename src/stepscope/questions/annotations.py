@@ -156,7 +156,6 @@ def _nested(rows: ArrowTable, window: tuple[int, int] | None, by: str) -> tuple[
 
 
 def _places(names: Any, above: Array) -> tuple[list[str], list[int]]:
-    """Path and depth of each row of the tree."""
     paths: list[str] = []
     depths: list[int] = []
     for name, parent in zip(names.to_pylist(), above.tolist(), strict=True):
@@ -278,7 +277,6 @@ def _busy(name_of: Array, place: Array, start: Array, end: Array, names: int) ->
 
 
 def _summed(name_of: Array, values: Array, names: int) -> Array:
-    """Exact sums of the values by number of the name."""
     sums = np.zeros(names, dtype=np.int64)
     np.add.at(sums, name_of, values)
     return sums

@@ -49,7 +49,6 @@ _LAUNCHES = f"""
     WHERE (rank, id) IN (SELECT (rank, launch_id) FROM device_event WHERE {WORK} AND launch_id IS NOT NULL)
 """
 _CALL, _HOST, _DEVICE = range(3)
-"""The summed values: calls, host and device time."""
 
 
 @question(
@@ -171,7 +170,6 @@ def _tree(scope: Scope, threads: dict[tuple[int, int, int], int], waiting: set[T
 
 
 def _tree_of(calls: dict[str, Array], threads: dict[tuple[int, int, int], int]) -> CallTree:
-    """The calls of some ranks, in order of rank and id."""
     ranks, ids = calls["rank"], calls["id"]
     parent = np.full(len(ids), -1, dtype=np.int64)
     starts = np.unique(ranks, return_index=True)[1]
@@ -194,7 +192,6 @@ def _tree_of(calls: dict[str, Array], threads: dict[tuple[int, int, int], int]) 
 
 
 def _together(parts: list[CallTree]) -> CallTree:
-    """Merges the trees of several ranks."""
     if len(parts) == 1:
         return parts[0]
     starts = np.cumsum([0, *(len(part.parent) for part in parts)])

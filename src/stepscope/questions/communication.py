@@ -170,13 +170,11 @@ def _value(member: CollectiveGroup, name: str) -> Any:
 
 
 def _ratio(exposed_ns: int | None, members: list[CollectiveGroup]) -> float | None:
-    """Exposed time over duration, for those whose exposed time is known."""
     known_ns = sum(member.row["total_ns"] for member in members if member.row["exposed_ns"] is not None)
     return exposed_ns / known_ns if exposed_ns is not None and known_ns else None
 
 
 def _note(scope: Scope, collectives: list[CollectiveGroup]) -> str:
-    """Says what the recording lacks for a part of the answer, and what is not counted."""
     from stepscope.base.units import time_text
     from stepscope.formats.communication import communicating
 

@@ -16,7 +16,6 @@ _BUCKET = """
         WHEN bytes > 0 THEN 1::BIGINT << floor(log2(bytes))::INTEGER
     END
 """
-"""Largest power of two that is not above a size."""
 
 _KEYS = {"direction": "direction, memory_kind", "size": "direction, memory_kind, from_bytes"}
 

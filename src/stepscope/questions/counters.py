@@ -108,7 +108,6 @@ def counters(scope: Scope, by: str = "counter") -> ArrowTable:
 
 
 def _in_pieces(scope: Scope) -> str:
-    """SQL of the samples, each with the piece of time that contains it."""
     from stepscope.analysis.windows import buckets
 
     samples = _SAMPLES if scope.steps is None else _IN_STEPS

@@ -165,7 +165,6 @@ def _both_unprofiled(recordings: Sequence[Recording]) -> bool:
 
 
 def _require_same(recordings: Sequence[Recording], has: list[bool], words: tuple[str, str], hint: str) -> None:
-    """Refuses two recordings if one has something that the other lacks."""
     if has[0] == has[1]:
         return
     described = [
@@ -235,7 +234,6 @@ def _step_itself(recordings: Sequence[Recording]) -> str:
 
 
 def _without_profiler(recordings: Sequence[Recording]) -> str:
-    """Says what a step takes without the profiler; empty if that is unknown for one of them."""
     if not _both_unprofiled(recordings):
         return ""
     took = [read_side(recording.scope, "phase").total for recording in recordings]
@@ -264,7 +262,6 @@ def _measured_in_one(recordings: Sequence[Recording]) -> str:
 
 
 def _settings(recordings: Sequence[Recording]) -> str:
-    """Names the settings in which the two recordings differ, in a sentence; empty if they state none."""
     before, after = (settings_of(recording.scope) for recording in recordings)
     pairs = differing(before, after)
     if not pairs:

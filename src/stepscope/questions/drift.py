@@ -111,7 +111,6 @@ def drift(scope: Scope, of: str = "kernel") -> ArrowTable:
 
 
 def _importance(row: Row) -> tuple[bool, float, int, str]:
-    """Sort key: drifting rows first, by the time that changes; then by total time."""
     drifts = row["trend"] in ("slower", "faster")
     changed = abs(row["change_ratio"] * row["total_ns"]) if drifts else 0.0
     return not drifts, -changed, -row["total_ns"], row["name"]

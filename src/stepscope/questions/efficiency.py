@@ -104,7 +104,6 @@ def _counted_note(work: DeviceWork, roofs: Roofs) -> str:
 
 
 def _is_counted(part: Part, roofs: Roofs) -> bool:
-    """Whether counters supply what no formula counts for a part."""
     return not roofs.counted[part.variant] and 0 < part.device_ns <= part.counted_flops_ns
 
 

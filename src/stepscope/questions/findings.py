@@ -140,7 +140,6 @@ def _row(facts: Facts, ranked: RankedFinding) -> dict[str, Any]:
 
 
 def _evidence_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of evidence; for `data_check`, it names the questions that the check makes unreliable."""
     from stepscope.questions import affected
 
     return {**row, "affects": affected(row["affects"])} if "affects" in row else dict(row)

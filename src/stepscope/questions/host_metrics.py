@@ -22,7 +22,6 @@ ASPECTS = {
     "arithmetic": "ipc cpi vectorization fpu_utilization single_precision_rate double_precision_rate",
     "device": "gpu_utilization gpu_occupancy",
 }
-"""The kinds of metrics that are shown, in order."""
 
 _WHERE_THREADS_ARE = (
     "hotspots, and hotspots --by thread, where stacks were sampled: stepscope record --sample -- train.py"
@@ -146,7 +145,6 @@ def host_metrics(scope: Scope, by: str = "aspect", metric: str | None = None, su
 
 
 _OF_EACH = ("rank", "of", "subject", "host", "confirmed")
-"""Columns of single metrics."""
 
 
 def _row(aspect: str, measured: Row, *, on_device: bool) -> Row:

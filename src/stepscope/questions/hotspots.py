@@ -172,7 +172,6 @@ def _basis(time: HostTime) -> int:
 
 
 def _figures(time: HostTime, self_values: Array, total: Array | None, everything: Array) -> Row:
-    """The values of a row as columns."""
     basis = _basis(time)
     of_all = int(everything[basis])
 

@@ -27,7 +27,6 @@ _OF_COMPLETE = {"self_times_add_up"}
 
 
 def _named_by(column: SchemaColumn) -> str:
-    """SQL: the rows that a column may refer to, with their number."""
     return " UNION ALL ".join(
         f"SELECT rank{', span' if column.role is Role.ROW else ''}, {TABLES[target].number} AS number FROM {target}"
         for target in column.targets
@@ -293,7 +292,6 @@ def invariants(scope: Scope) -> ArrowTable:
 
 
 def _sums_broken(rows: ArrowTable, total: str, parts: tuple[str, ...]) -> int:
-    """Counts rows whose parts do not add up to their total; a part that was not measured counts as 0."""
     return sum(
         row[total] != sum(row[part] or 0 for part in parts)
         for row in rows.select([total, *parts]).to_pylist()

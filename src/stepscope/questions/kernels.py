@@ -117,7 +117,6 @@ _FORMS = {
         """,
     ),
 }
-"""How each form groups rows, how it shows that, and which rows it groups."""
 
 _SHORT_FIGURES = """
     count(dur_ns) AS count, count(dur_ns) / nullif(all_count, 0) AS count_ratio,

@@ -51,7 +51,6 @@ _OF_THE_QUEUE = (
     Column("empty_ratio", "float", "fraction of the window in which the queue was empty", sums=True),
 )
 _WINDOWS = {"stream": (), "step": ("step", "start_ns"), "time": ("start_ns",)}
-"""The columns that each form about the queue has for a window, besides its length."""
 
 _QUERY = """
     WITH kernel AS (
@@ -190,7 +189,6 @@ def launches(scope: Scope, by: str = "kernel", limit: int = 1_024) -> ArrowTable
 
 
 def _source_of(column: str) -> str:
-    """A column in SQL: names and sums from the rows of kernels, launches from the others."""
     if column in _KEYS.values() or column in _OF_KERNELS:
         return f"kernels.{column}"
     if column in ("launches", "queued", "short_kernels", "slow_calls", "late_starts"):

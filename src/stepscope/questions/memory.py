@@ -251,7 +251,6 @@ def _allocations(
 
 
 def _sizes(requested: list[RequestedMemory]) -> str:
-    """Says how sizes are counted, if not as the allocator counts."""
     if all(device.memory.source != "memory-snapshot" for device in requested):
         return ""
     return "Sizes of a snapshot are those asked for, before the allocator rounds them up."
@@ -272,7 +271,6 @@ def _from_0(requested: list[RequestedMemory]) -> str:
 
 
 def _before(requested: list[RequestedMemory], at_ns: int | None) -> str:
-    """Says how much of the unknown memory is from before the recording."""
     from stepscope.analysis.memory.categories import CATEGORIES, UNKNOWN
     from stepscope.analysis.memory.replay import BEFORE
 

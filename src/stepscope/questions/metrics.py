@@ -159,7 +159,6 @@ _RATIOS = {
     "load_ratio": "gld_efficiency",
     "store_ratio": "gst_efficiency",
 }
-"""The metric, in per cent, for each ratio."""
 
 
 def _stall(values: dict[str, float]) -> str | None:

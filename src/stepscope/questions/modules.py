@@ -75,7 +75,6 @@ _TREE = f"""
     GROUP BY module.path
     ORDER BY min(module.module_id), module.path
 """
-"""One row for each path, in order of first appearance, with its own values."""
 
 
 @question(
@@ -198,7 +197,6 @@ def _columns(tree: ArrowTable, self_values: Array, total: Array, device_ns: int 
 
 
 def _left_over(everything: dict[str, Any], of_modules: Array) -> dict[str, Any] | None:
-    """The row of the device work that belongs to no module, if there is any."""
     left = {
         name: (everything[name] or 0) - int(of_modules[position])
         for position, name in enumerate(_SUMMED)

@@ -127,7 +127,6 @@ def _peak(row: Row, peak: dict[str, int]) -> int | None:
 
 
 def _peaks(scope: Scope, limits: str, processor: str | None) -> dict[str, int]:
-    """The processor's peaks by type; empty if the processor is unknown."""
     if processor is None:
         named = scope.sql("SELECT DISTINCT text FROM host_metric WHERE kind = 'processor'").to_pylist()
         if len(named) != 1:

@@ -22,7 +22,6 @@ _TYPES = {
     "last_ns": "HUGEINT",
     "launching": "BIGINT",
 }
-"""SQL types of the columns of `operator_delays`."""
 _IN_GRAPHS = f"""
     replayed AS ({REPLAYED_CALLS}),
     called_in_graphs AS (

@@ -167,7 +167,6 @@ def _findings(findings: list[RankedFinding]) -> ArrowTable:
 
 
 def _note(scope: Scope, findings: list[RankedFinding]) -> list[str]:
-    """The verdict in words, the others by name; and what is not part of steps."""
     lines = [f"Verdict: {_words(findings[0])}"] if findings else []
     if findings[1:]:
         also = ", ".join(_named(ranked) for ranked in findings[1:])

@@ -224,21 +224,18 @@ def short_name(kernel: str) -> str:
 
 
 def _numbers(values: Array) -> pa.Array:
-    """Integers, with NULL for negative values."""
     import pyarrow as pa
 
     return pa.array(values, pa.int64(), mask=values < 0)
 
 
 def _taken(texts: Sequence[str | None], place: Array) -> pa.Array:
-    """A text for each index, NULL for -1."""
     import pyarrow as pa
 
     return pa.array(texts, pa.string()).take(pa.array(place, pa.int64(), mask=place < 0))
 
 
 def _operations(origin: Origins) -> tuple[pa.Array, pa.Array]:
-    """Columns `mod` and `op`."""
     import numpy as np
 
     place = np.where(origin.function >= 0, origin.function, origin.outer)
@@ -263,7 +260,6 @@ def _layers(modules: Any, origin: Origins) -> pa.Array:
 
 
 def _sub(sequence: Array, direction: Any) -> pa.Array:
-    """How many kernels of the same number and direction came before."""
     import numpy as np
     import pyarrow.compute as pc
 
@@ -292,6 +288,5 @@ def _traces(scope: Scope, rank: int, span: Array, stack: Array) -> pa.Array:
 
 
 def _program(frames: str) -> str | None:
-    """The frames of the program's own files, outermost first."""
     program_frames = [frame for frame in frames.split(";")[::-1] if is_program_frame(frame)]
     return ",".join(program_frames) or None

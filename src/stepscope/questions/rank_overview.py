@@ -52,7 +52,6 @@ _WORDS = {
     "exposed_copy": "exposed copies",
     "idle": "idle",
 }
-"""The measures by which ranks are compared, in words."""
 _MAX_NAMED = 4
 _MEASURES = {
     "step": "step",
@@ -203,7 +202,6 @@ def _ranks(scope: Scope, damaged: Collection[int]) -> ArrowTable:
 
 
 def _named(rows: list[Row]) -> str:
-    """Names the ranks that differ, in a sentence: among many rows they would be missed."""
     from stepscope.base.chosen_numbers import numbers_text
 
     differing = [(row["rank"], row["differs"]) for row in rows if row["differs"]]
@@ -273,7 +271,6 @@ def _distance(differs: Differs) -> str:
 
 
 def _compared(means: dict[str, dict[int, float]]) -> list[str]:
-    """The median and the largest mean of each relevant measure, and the rank of the largest."""
     from stepscope.analysis.ranks.rank_times import OF_STEP
     from stepscope.base.statistics import quantile
     from stepscope.base.units import time_text

@@ -221,7 +221,6 @@ def _has_counters_alone(scope: Scope) -> bool:
 
 
 def _rows_of_counters(scope: Scope) -> list[dict[str, Any]]:
-    """The counters of each kernel, if nothing else is recorded."""
     from stepscope.analysis.kernels.roofline import counted_kernels
 
     kernels = counted_kernels(scope)
@@ -271,7 +270,6 @@ class _Group(NamedTuple):
 
 
 def _groups(work: DeviceWork, roofs: Roofs, by: str) -> dict[_Group, list[Part]]:
-    """The parts behind each row of the answer."""
     from stepscope.analysis.operators.calls import Codes, distinct_rows
 
     column = {"operator": "variant", "kernel": "kernel", "module": "module"}[by]
@@ -401,7 +399,6 @@ def _row(
 
 
 def _why_above(bound: str | None, total: Totals) -> str:
-    """Explains a ratio above 1."""
     if bound != "memory":
         return ABOVE if bound == "compute" else ABOVE_LINK
     if total.uncached_ns is None:

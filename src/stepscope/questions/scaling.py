@@ -148,7 +148,6 @@ def _compared(
 
 
 def _base(runs: Sequence[Run]) -> str:
-    """Names the run with which the others are compared, or says that there is nothing to compare."""
     sizes = sorted({run.ranks for run in runs})
     of = f"{sizes[0]} {plural(sizes[0], 'rank')}"
     if len(runs) == 1:
@@ -160,7 +159,6 @@ def _base(runs: Sequence[Run]) -> str:
 
 
 def _of_fewer(runs: Sequence[Run]) -> str:
-    """Names the runs of which not all ranks are included; empty if all are."""
     recorded = [(run, len({rank for label in run.labels.values() for rank in label.ranks})) for run in runs]
     described = [f"{count} of the {run.ranks} ranks of {run.name}" for run, count in recorded if count < run.ranks]
     return f"Figures are over {', '.join(described)}." if described else ""
@@ -300,7 +298,6 @@ def _all_equal(values: Sequence[float]) -> bool:
 
 
 def _linear(batches: dict[tuple[int, int], Rate]) -> str:
-    """Samples per second of each run, as a share of linear scaling."""
     if len(batches) < 2:
         return ""
     described = []

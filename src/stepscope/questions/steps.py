@@ -153,7 +153,6 @@ def _mean_row(broken: Breakdown) -> Iterator[Row]:
 
 
 def _figures(broken: Breakdown, parts: list[int]) -> Row:
-    """The recording's columns, and the measured parts with their total."""
     names = (column.name for column in _PARTS)
     measured = (part if is_measured else None for part, is_measured in zip(parts, broken.measured, strict=True))
     sums = zip(names, (*measured, sum(parts)), strict=True)

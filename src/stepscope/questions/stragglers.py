@@ -236,7 +236,6 @@ def _by_collective(scope: Scope, skew: RankSkew) -> Iterator[dict[str, Any]]:
 
 
 def _no_waits(scope: Scope) -> str:
-    """Says why nothing is known about waits, and what would show them."""
     ranks, size = scope.store.ranks, scope.value("SELECT max(world_size) FROM rank")
     if len(ranks) > 1:
         return (

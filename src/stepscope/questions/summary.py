@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from stepscope.findings.facts import Facts
 
 TOP = 10
-"""How many operators, kernels and modules are listed."""
 TOP_FINDINGS = 5
 ALL_RULES_UP_TO = 500_000
 """Up to this many events all rules run; above, only the quick ones, to answer within a second."""
@@ -139,7 +138,6 @@ def _throughput(scope: Scope) -> Iterator[Row]:
 
 
 def _verdict(findings: list[RankedFinding]) -> Iterator[Row]:
-    """The first finding, what to look at next, and what else limits the step."""
     limits = [ranked for ranked in findings if ranked.limits]
     for place, ranked in enumerate(limits):
         share = ranked.finding.share
@@ -214,7 +212,6 @@ def _chosen_events(scope: Scope) -> str | None:
 
 
 def _capabilities(device: Row) -> Iterator[str]:
-    """A device's memory and, for CUDA, its compute capability, as recorded."""
     if device["memory_bytes"] is not None:
         yield f"{bytes_text(device['memory_bytes'])} memory"
     if device["kind"] == "cuda" and device["compute_major"] is not None:
@@ -234,7 +231,6 @@ def _ranks(scope: Scope, facts: Facts) -> Row:
 
 
 def _clocks(scope: Scope) -> Iterator[Row]:
-    """How well the clocks of several ranks agree, if events were recorded."""
     rows = scope.sql("SELECT * FROM rank WHERE clock_rule IN ('same host', 'epoch', 'collectives')").to_pylist()
     aligned = [row for row in rows if row["clock_uncertainty_ns"] is not None]
     shared = not aligned and all(row["clock_rule"] == "same host" for row in rows)
@@ -254,7 +250,6 @@ def _clocks(scope: Scope) -> Iterator[Row]:
 
 
 def _damage(sources: list[Row]) -> str:
-    """Says what was lost or repaired during import; empty if nothing was."""
     repaired = sum(row["events_repaired"] for row in sources)
     dropped = sum(row["events_dropped"] for row in sources)
     cut = sum(row["truncated"] for row in sources)
@@ -377,7 +372,6 @@ def _worth_changing(findings: list[RankedFinding]) -> Iterator[Row]:
 
 
 def _bounds(findings: list[RankedFinding]) -> Iterator[Row]:
-    """What readers should know about the listed savings."""
     from stepscope.findings.declare import WITH_HOST, WITH_OTHERS
 
     listed = _savings(findings)

@@ -156,7 +156,6 @@ class _Sum:
 
 
 def _pieces(work_of: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece, int]]:
-    """Kernel time with its traits, by the key of its row."""
     import numpy as np
 
     from stepscope.analysis.operators.calls import distinct_rows
@@ -185,7 +184,6 @@ def _pieces(work_of: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece,
 
 
 def _judge(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware) -> _Piece:
-    """Judges a kernel of a call."""
     from stepscope.costs import PRODUCTS, kernel_class, lacks_tensor_cores, misaligned, model_of, product_type
 
     work, model = variant.work, model_of(variant.name)

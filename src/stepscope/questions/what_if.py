@@ -206,7 +206,6 @@ def _without(text: str) -> list[Change]:
 
 
 def _checked(model: WhatIf, change: Change) -> Change:
-    """Checks that the recording has what the change is about."""
     for which, _ in change.faster:
         if not model.has(which):
             raise UsageError(
