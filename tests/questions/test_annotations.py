@@ -237,12 +237,6 @@ def test_any_text_is_a_name(answer):
     assert [row["name"] for row in answer("annotations", rows).rows()] == sorted(names)
 
 
-def test_a_recording_without_ranges_says_how_to_name_some(answer):
-    table = answer("annotations", {"host_event": [{"name": "aten::mm"}]})
-    assert len(table) == 0
-    assert "record_function" in table.note
-
-
 INTERVALS = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 20), st.integers(0, 9)), max_size=12
 )

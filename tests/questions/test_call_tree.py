@@ -106,11 +106,6 @@ def test_of_many_rows_those_with_most_time_are_listed_and_a_note_says_so(answer)
     assert answer("call-tree", RECORDED).note == ""
 
 
-def test_nothing_recorded_has_no_rows(answer):
-    assert len(answer("call-tree", {})) == 0
-    assert len(answer("call-tree", {}, by="bottom-up")) == 0
-
-
 def test_damaged_launches_mark_it(answer):
     damage = {"check": "x", "severity": "warning", "count": 1, "affects": "launches"}
     recorded = RECORDED | {"data_check": [damage]}

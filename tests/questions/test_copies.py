@@ -110,10 +110,3 @@ def test_by_size_adds_up_to_the_whole(diff):
         """,
         by="size",
     )
-
-
-def test_a_recording_without_copies_says_so(answer):
-    for by in ("direction", "size"):
-        table = answer("copies", {"host_event": [{"name": "aten::mm"}]}, by=by)
-        assert len(table) == 0
-        assert table.note.startswith("The recording has no device events.")

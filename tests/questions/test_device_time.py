@@ -99,12 +99,6 @@ def test_an_event_without_length_runs_in_the_step_it_begins_in(diff: Any) -> Non
     diff("device-time", rows, "step,busy_ns,events\n1,0,0\n2,0,1", by="step")
 
 
-def test_without_device_work_it_says_what_would_record_it(answer: Any) -> None:
-    table = answer("device-time", {"host_event": [{"dur_ns": 5}], "step": [{"end_ns": 5}]})
-    assert table.rows() == []
-    assert "ProfilerActivity.CUDA" in table.note
-
-
 EVENTS = st.lists(
     st.tuples(
         st.sampled_from(["computation", "communication", "copy", "fill", "annotation"]),

@@ -255,12 +255,6 @@ def test_recordings_of_one_rank_are_kept_apart(diff):
     )
 
 
-def test_a_trace_without_measurements_says_how_to_get_them(answer):
-    table = answer("inline", {"host_event": [{"name": "aten::mm"}]})
-    assert len(table) == 0
-    assert "stepscope record --inline" in table.note
-
-
 @examples(25)
 @given(st.lists(st.tuples(st.integers(1, 10**9), st.sampled_from([1, 2, 16, 256])), min_size=2, max_size=40))
 def test_statistics_are_those_of_the_recorder(measured):

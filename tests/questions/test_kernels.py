@@ -172,14 +172,6 @@ def test_any_text_is_a_name(answer):
         assert found == sorted(names)
 
 
-def test_a_recording_without_kernels_says_so(answer):
-    rows = {"host_event": [{"name": "aten::mm", "dur_ns": 3}], "device_event": [{"kind": "annotation", "dur_ns": 3}]}
-    for by in ("name", "properties", "graph"):
-        table = answer("kernels", rows, by=by)
-        assert len(table) == 0
-        assert table.note.startswith("The recording has no device events.")
-
-
 def test_by_stack_a_kernel_has_the_call_stack_of_what_launched_it(diff):
     diff(
         "kernels",

@@ -169,9 +169,3 @@ def test_parents_that_run_in_a_circle_lose_nothing(answer):
     }
     found = {row["path"]: row["device_total_ns"] for row in answer("modules", rows).rows()}
     assert found == {"a": 2, "b": 1, "c": 1}
-
-
-def test_a_recording_without_modules_says_what_would_show_them(answer):
-    table = answer("modules", {"device_event": [{"dur_ns": 3}]})
-    assert len(table) == 0
-    assert "with_modules=True" in table.note

@@ -285,12 +285,6 @@ def test_an_operator_called_like_the_rest_stays_apart(diff):
     )
 
 
-def test_an_empty_recording_says_what_would_fill_the_answer(answer):
-    table = answer("operators", {})
-    assert len(table) == 0
-    assert "ProfilerActivity.CPU" in table.note
-
-
 def test_an_unknown_form_is_a_usage_error(answer):
     with pytest.raises(UsageError, match="colour"):
         answer("operators", {}, by="colour")

@@ -44,12 +44,6 @@ def test_ranks_are_held_against_the_fastest(diff):
     )
 
 
-def test_a_recording_without_phases_says_how_to_get_them(answer):
-    table = answer("phases", {"host_event": [{"name": "aten::mm"}]})
-    assert len(table) == 0
-    assert "stepscope record --phases" in table.note
-
-
 def _step(step, total, rank=0, memory=None, **phases):
     whole = {"phase": "step", "dur_ns": total, "memory_bytes": memory, "peak_bytes": memory}
     rest = total - sum(phases.values())

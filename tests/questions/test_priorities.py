@@ -39,8 +39,3 @@ def test_a_full_device_is_no_proof_that_a_kernel_is_at_its_limit(answer):
     )
     for row in answer("roofline", rows, by="priority").rows():
         assert (row["priority"], row["basis"]) == (100, "time")
-
-
-def test_without_device_work_it_is_said_how_to_record_some(answer):
-    for question in ("roofline", "efficiency"):
-        assert answer(question, {}).note.startswith("The recording has no device events. Record")
