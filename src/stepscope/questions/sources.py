@@ -84,7 +84,7 @@ def sources(scope: Scope) -> ArrowTable:
     if not skipped or scope.ranks != scope.store.ranks:
         return rows
     left_out = [{"path": path, "left_out": reason} for path, reason in skipped]
-    rows = pa.concat_tables([rows, ArrowTable.from_pylist(left_out, schema=rows.schema)])
+    rows = pa.concat_tables([rows, pa.Table.from_pylist(left_out, schema=rows.schema)])
     count = len({file_of(path) for path, _ in skipped})
     files = "file was" if count == 1 else "files were"
     return noted(rows, f"{count} {files} left out; `--sort left_out` lists such files first.")
