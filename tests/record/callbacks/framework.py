@@ -3,7 +3,6 @@
 import importlib
 import os
 from importlib.util import find_spec
-from typing import Any
 
 import pytest
 
@@ -17,16 +16,3 @@ def need(name: str) -> None:
         importlib.import_module(name)
     else:
         pytest.importorskip(name, exc_type=ImportError)
-
-
-def needs(*names: str) -> Any:
-    """A fixture for a file of tests that need them all. They are imported by the process that runs one, not by every
-    process that collects them: that takes seconds.
-    """
-
-    @pytest.fixture(scope="module", autouse=True)
-    def frameworks() -> None:
-        for name in names:
-            need(name)
-
-    return frameworks

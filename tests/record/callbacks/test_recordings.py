@@ -81,7 +81,7 @@ def test_a_micro_step_is_a_region_that_a_plan_can_name(tmp_path: Path) -> None:
 LOST = {where: set() for where in FAULTS} | {
     "traces.tracing.Tracer.start": {"json.gz"},
     "traces.tracing.Tracer.step": {"json.gz"},
-    "inline.session.Session.begin": {"phases.json"},
+    "inline.session.Session.start_iteration": {"phases.json"},
     "job.loop.LoopFinder.install": {"phases.json"},
 }
 """What a fault costs; everything else is recorded all the same."""

@@ -86,8 +86,13 @@ class Recordings:
         self._running = True
         self._number = number
         self._guarded("inline", self._start_inline, model, optimizers, roots)
-        self._guarded("trace", self._start_trace, model)
-        self._guarded("trigger", self._start_listening, model)
+        options = {"name": self._name, "model": model, "start_step": number}
+        if self._steps:
+            traced = functools.partial(Tracer, self.out, **options, **self._trace_options)
+            self._guarded("trace", self._start, "trace", traced)
+        if self._trigger is not None:
+            listening = functools.partial(OnDemand, self._trigger, out=self.out, **options)
+            self._guarded("trigger", self._start, "trigger", listening)
 
     def step(self, number: int) -> None:
         """Ends an optimizer step; the next one has this number. Does nothing if it is the running step's."""
@@ -130,31 +135,15 @@ class Recordings:
         if self._plan is None and not self._phases:
             return
         try:
-            session = inline.new_session(
-                None if self._plan is None else as_plan(self._plan),
-                model=model,
-                optimizer=optimizers,
-                roots=roots,
-                out=self.out,
-                phases=self._phases,
-            )
+            plan = None if self._plan is None else as_plan(self._plan)
         except StepScopeError as error:
             warn_once(f"training goes on without inline recording: {error.message}")
             return
-        self._start("inline", session)
+        options = {"model": model, "optimizer": optimizers, "roots": roots, "out": self.out, "phases": self._phases}
+        self._start("inline", lambda: inline.new_session(plan, **options))
 
-    def _start_trace(self, model: Any) -> None:
-        if self._steps:
-            tracer = Tracer(self.out, name=self._name, model=model, start_step=self._number, **self._trace_options)
-            self._start("trace", tracer)
-
-    def _start_listening(self, model: Any) -> None:
-        if self._trigger is not None:
-            listener = OnDemand(self._trigger, out=self.out, name=self._name, model=model, start_step=self._number)
-            self._start("trigger", listener)
-
-    def _start(self, part: str, recording: Recording) -> None:
-        self._recordings[part] = recording
+    def _start(self, part: str, make: Callable[[], Recording]) -> None:
+        self._recordings[part] = recording = make()
         if recording.uses_batches:
             batches = LoopFinder(recording, steps=False)
             self._batches.append(batches)

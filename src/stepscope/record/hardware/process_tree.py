@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -95,30 +96,31 @@ class ProcessTree:
 
     def _use_of(self, pids: list[str]) -> tuple[int, int, int] | None:
         """Processor time, and bytes read and written, of some processes and those they waited for."""
-        cpu = read = written = resident = 0
-        seen = False
+        sums = Counter[str]()
         for pid in pids:
-            with suppress(OSError, ValueError, IndexError):
-                words = self._stat(pid)
-                cpu += sum(int(words[place]) for place in (11, 12, 13, 14)) * _TICK_NS
-                resident += int(words[21]) * _PAGE_BYTES
-                seen = True
-            with suppress(OSError, ValueError, KeyError):
-                files = self._files(pid)
-                read, written = read + files[0], written + files[1]
-        self._resident_bytes = resident
-        return (cpu, read, written) if seen else None
+            sums.update(self._usage(pid))
+        self._resident_bytes = sums["resident_bytes"]
+        used = sums["user_ns"] + sums["system_ns"], sums["read_bytes"], sums["written_bytes"]
+        return used if "user_ns" in sums else None
 
-    def _stat(self, pid: str) -> list[str]:
-        """The fields after a process's name, which may contain blanks and parentheses. Source: proc_pid_stat(5)."""
-        text = (self._proc / pid / "stat").read_text("utf-8", "replace")
-        return text.rpartition(")")[2].split()
-
-    def _files(self, pid: str) -> tuple[int, int]:
-        """Bytes that a process and those it waited for have read and written."""
-        listed = (self._proc / pid / "io").read_text().splitlines()
-        fields = dict(line.split(": ", 1) for line in listed)
-        return int(fields["read_bytes"]), int(fields["write_bytes"])
+    def _usage(self, pid: str) -> dict[str, int]:
+        """The usage of a process and those it waited for, and its RAM. Source: proc_pid_stat(5)."""
+        usage: dict[str, int] = {}
+        with suppress(OSError, ValueError, IndexError):
+            # Behind the process's name, which may contain blanks and parentheses.
+            words = (self._proc / pid / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+            faults, ended_faults, user, system, ended_user, ended_system = map(int, words[9:15])
+            usage = {
+                "major_faults": faults + ended_faults,
+                "user_ns": (user + ended_user) * _TICK_NS,
+                "system_ns": (system + ended_system) * _TICK_NS,
+                "resident_bytes": int(words[21]) * _PAGE_BYTES,
+            }
+        with suppress(OSError, ValueError, KeyError):
+            fields = dict(line.split(": ", 1) for line in (self._proc / pid / "io").read_text().splitlines())
+            read, written = int(fields["read_bytes"]), int(fields["write_bytes"])
+            usage |= {"read_bytes": read, "written_bytes": written}
+        return usage
 
     def _below(self) -> Iterator[str]:
         """This process and all its living descendants."""
@@ -133,26 +135,14 @@ class ProcessTree:
                         waiting += (task / "children").read_text().split()
 
     def _totals(self) -> dict[str, int]:
-        sums: dict[str, int] = {}
-
-        def add(name: str, value: int) -> None:
-            sums[name] = sums.get(name, 0) + value
-
+        sums = Counter[str]()
         for pid in self._below():
-            with suppress(OSError, ValueError, IndexError):
-                words = self._stat(pid)
-                numbers = [int(words[place]) for place in (9, 10, 11, 12, 13, 14)]
-                add("major_faults", numbers[0] + numbers[1])
-                add("user_ns", (numbers[2] + numbers[4]) * _TICK_NS)
-                add("system_ns", (numbers[3] + numbers[5]) * _TICK_NS)
-            with suppress(OSError, ValueError, KeyError):
-                read, written = self._files(pid)
-                add("read_bytes", read)
-                add("written_bytes", written)
+            sums.update(self._usage(pid))
             with suppress(OSError, ValueError):
                 for line in (self._proc / pid / "status").read_text("utf-8", "replace").splitlines():
                     if line.startswith("nonvoluntary_ctxt_switches:"):
-                        add("involuntary_switches", int(line.split()[1]))
+                        sums["involuntary_switches"] += int(line.split()[1])
+        del sums["resident_bytes"]  # of now, and no usage since the start
         return sums
 
     def _threads(self) -> dict[str, _Thread]:
