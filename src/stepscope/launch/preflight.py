@@ -162,7 +162,7 @@ def _temporary_space(node: Node, _command: tuple[str, ...]) -> Iterator[Problem]
         yield Problem(
             "warning",
             f"the folder for temporary files, {node.temporary}, {why}",
-            "stepscope launch uses one beside the output; TMPDIR names another",
+            "stepscope launch uses one next to the output; TMPDIR names another",
         )
 
 

@@ -176,7 +176,7 @@ def _profiled(options: LaunchOptions, process: Process, stem: Path) -> Launched 
     status = ended.command
     if status is None:
         status = 1 << 8
-        warn(f"rank {process.rank}: how the command ended cannot be told: its parent was killed")
+        warn(f"rank {process.rank}: how the command ended is unknown: its parent was killed")
     lasted_s = time.monotonic() - started_s
     try:
         files, wrong = outcome(tool, executable, request, ended=ended.tool, lasted_s=lasted_s)

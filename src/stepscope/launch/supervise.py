@@ -39,7 +39,7 @@ class Ended:
         command: the command's wait status; None if it was not started, or is unknown.
         was_started: whether the command was started; if not, no starter runs it any more.
         tool: how the tool ended, in words; empty if all was well.
-        termination: the signal that told the job to end, if one did.
+        termination: the signal that asked the job to end, if one did.
         gave_up: whether the tool took too long to start the command.
     """
 
@@ -71,7 +71,7 @@ class Supervisor:
         self._termination: signal.Signals | None = None
         self._deadline = float("inf")
         self._hurried: signal.Signals | None = None
-        """The signal that told the job to end after the command had ended."""
+        """The signal that asked the job to end after the command had ended."""
         self._early: list[tuple[signal.Signals, int | None]] = []
         """Signals before the command was known, with the time of those from the terminal, which a running command has
         got."""
@@ -190,7 +190,7 @@ class Supervisor:
             while (left := self._tools()) and time.monotonic() < deadline:
                 self._wait(deadline)
         if self._termination is not None:
-            # What the command left behind was told to end with its process group.
+            # What the command left behind gets that signal with its process group.
             processes.send(processes.below(os.getpid()), self._termination)
         self._reap()
         return overdue and not self._claimed

@@ -1,4 +1,4 @@
-"""Declares a tool: how its command line is made, what it writes, and how to tell that this is complete.
+"""Declares a tool: how its command line is made, what it writes, and how to see that this is complete.
 
 To add one: a file in `launch/tools/` that declares a `Tool`, and its name in `launch/tools/__init__.py`. No other code
 knows a tool by name.
@@ -40,7 +40,7 @@ class Request:
         capture: how the command starts and stops the tool, one of `SIGNALS`; None: it does not.
         delay_s, duration_s: when to start after the command, and for how long (seconds); None: not limited.
         set_name: the value of `--set`; None: the tool's default.
-        nvtx: whether NVTX ranges of the script are to be kept.
+        nvtx: whether NVTX ranges of the script are recorded.
         kernels: names of the kernels to record, however demangled; none: all.
         metrics: names of the metrics to record, nvprof's or the tool's own.
     """

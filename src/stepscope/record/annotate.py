@@ -39,7 +39,7 @@ Opener = Callable[[str], "AbstractContextManager[Any] | None"]
 _MAX_CHARACTERS = 1000
 _MAX_NUMBER = 1e100  # largest number of an iteration: numbers are summed and squared, and must stay finite
 _MAX_WARNINGS = 20
-_MAX_NAMES = 256  # distinct names of numbers: thousands of iterations are kept, each with its names
+_MAX_NAMES = 256  # distinct names of numbers: thousands of iterations are stored, each with its names
 
 
 class _Region:
@@ -196,7 +196,7 @@ def _warn(what: str, message: str) -> None:
     if what in _warned or len(_warned) == _MAX_WARNINGS:
         return
     _warned.add(what)
-    warn_once(message if len(_warned) < _MAX_WARNINGS else f"{message}; what else is left out is not said")
+    warn_once(message if len(_warned) < _MAX_WARNINGS else f"{message}; no more warnings about what is left out")
 
 
 def take_values(taker: Taker) -> None:

@@ -2,12 +2,12 @@
 
 | label                                  | what it is                                              |
 | -------------------------------------- | ------------------------------------------------------- |
-| `layers.0.attn.forward`                | a module's forward (`forward`: the whole model's)       |
+| `layers.0.attn.forward`                | a module's forward (`forward`: the complete model's)    |
 | `layers.0.attn.backward`               | a module's backward                                     |
 | `fc1.forward.aten::addmm`              | an operator inside a module's forward                   |
 | `fc1.backward.aten::mm`                | an operator inside a module's backward                  |
 | `fc1.backward.AddmmBackward0`          | an autograd node of the module                          |
-| `backward`                             | the whole backward                                      |
+| `backward`                             | the complete backward                                   |
 | `optimizer.step`, `zero_grad`          | of every optimizer                                      |
 | `collective.all_reduce`                | a collective that the job calls itself                  |
 | `input_wait`                           | the wait for the next batch                             |

@@ -186,7 +186,7 @@ class Who:
 @cache
 def _warn_of(disagreement: str, rank: int) -> None:
     warn_once(
-        f"which rank this process is cannot be told: {disagreement}. It is recorded as rank {rank}, "
+        f"the rank of this process is uncertain: {disagreement}. It is recorded as rank {rank}, "
         "and training goes on; without the variables of a launcher that did not start it, or with "
         "torch.distributed, the rank is sure"
     )

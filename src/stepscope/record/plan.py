@@ -67,7 +67,7 @@ class Plan:
 
     Args:
         warmup: iterations before measuring.
-        repetitions: kept measurements per event (in one-shot mode: measured iterations).
+        repetitions: counted measurements per event (in one-shot mode: measured iterations).
         mode: `one_at_a_time`; `in_rounds` for a few repetitions of each event, round after round, which ignores
             `repetitions`; `one_shot` for a small set that is measured in every iteration.
         unarmed_every: after this many measured iterations one runs unmeasured; 0 for never.

@@ -70,7 +70,7 @@ class Sampling:
             written += self._end()
         except Exception as error:
             self.why_not = f"{type(error).__name__}: {error}"
-            warn_once(f"the samples were not kept: {self.why_not}")
+            warn_once(f"the samples could not be written: {self.why_not}")
         figures = None
         if self._hardware is not None:
             self._hardware.stop()
@@ -173,7 +173,7 @@ class Sampling:
         self._output.seek(0)
         lines = self._output.read().decode("utf-8", "replace").strip().splitlines()
         errors = [line for line in lines if "Error" in line or "rror:" in line]
-        return (errors or lines or ["it said nothing"])[0]
+        return (errors or lines or ["it printed nothing"])[0]
 
 
 def _py_spy() -> str | None:

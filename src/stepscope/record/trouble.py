@@ -69,7 +69,7 @@ class Guard:
         self.error = error
         warn_once(
             f"{self.what} stopped, training goes on without it: "
-            f"{described(error)}. What was measured until now is kept."
+            f"{described(error)}. What was measured until now is written."
         )
 
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:

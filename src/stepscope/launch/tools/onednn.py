@@ -1,4 +1,4 @@
-"""oneDNN's verbose mode: one line for each primitive that ran, with shapes and time, beside the command's output."""
+"""oneDNN's verbose mode: one line for each primitive that ran, with shapes and time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a device's use, power, temperature, clocks, and what throttles it, beside the job's phases.
+"""Reads a device's use, power, temperature, clocks, and what throttles it.
 
 The vendors' libraries number devices in their own order, so a device is found there by its UUID or PCI address, as
 given by torch, and never by index. What a library or device does not report is not measured.

@@ -33,7 +33,7 @@ ENDED_FIRST = "the recording ended before its turn"
 """The reason for an event without measurement: the job ran fewer iterations than the plan takes."""
 
 RUNNING_STEPS = 128
-"""Steps in a file written while the job runs, beside the training loop."""
+"""Steps in a file written while the job runs."""
 
 _OF_MEMORY = 3  # the last columns of a step: memory, which is not read in every step
 

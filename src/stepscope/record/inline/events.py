@@ -14,7 +14,7 @@ from stepscope.record.untimed_block import UntimedBlock
 MAX_SAMPLES = 512
 MAX_ITERATIONS = 2048
 _IN_A_ROW = 16
-"""Iterations that are kept or dropped together, because the cost of measuring is found by comparing neighbours."""
+"""Iterations that are stored or dropped together, because the cost of measuring is found by comparing neighbours."""
 
 Iteration = tuple[int, bool, int, int, int]
 """Its number, whether an event was measured in it, its time (ns), how many it stands for, and their summed time
@@ -107,7 +107,7 @@ class Iterations:
         return (self.armed if armed else self.unarmed).statistics(rows)
 
     def add_weight(self, iterations: int, together_ns: int) -> None:
-        """Lets the last kept iteration without an event stand for more."""
+        """Increases the weight of the last stored iteration without an event."""
         place = max((place for place, row in enumerate(self.rows) if not row[1]), default=None)
         if place is None:
             return

@@ -24,7 +24,7 @@ from stepscope.record.budget import next_timed
 
 Role = Literal["warmup", "survey", "observe", "armed", "unarmed", "done"]
 
-_FIRST_TURN = 2  # kept measurements of an event's first turn in rounds: fewer give no interval
+_FIRST_TURN = 2  # counted measurements of an event's first turn in rounds: fewer give no interval
 _LONGEST_TURN = 4
 """Longer turns measure one part of the run: if a job's speed drifts, an interval from turns of 16 contains the mean
 half as often as it should. With 4, one iteration in five is discarded, and intervals are a tenth wider.
@@ -71,7 +71,7 @@ class Schedule:
 
     Args:
         warmup: undisturbed iterations before the observed one.
-        repetitions: kept measurements of each event (in one-shot mode: measured iterations).
+        repetitions: counted measurements of each event (in one-shot mode: measured iterations).
         unarmed_every: after this many armed iterations one runs unarmed; 0 for never.
         one_shot: all events in every iteration, instead of one at a time.
         in_rounds: a few measurements of each event at a time, without end.

@@ -413,7 +413,7 @@ class Session(Recording):
         if recorder is not None and not self._recorder_over and recorder.events:
             self._files.write_inline(recorder.measured())
         if phases is not None and phases.steps:
-            # Without the model, because its DDP timings would be read beside the training thread.
+            # Without the model, because its DDP timings would be read while the training thread runs.
             stacks = None if self._stacks is None else self._stacks.document()
             self._files.write_phases(self._files.phases_document(phases, None, None, stacks, samples=True))
 

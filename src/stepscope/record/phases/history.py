@@ -9,14 +9,14 @@ from typing import Any
 class History:
     """Rows of integers, at most `capacity`, each with an attachment.
 
-    Every `stride`-th row is kept. When there is no room, every second one is dropped and the stride doubles, so that
-    the kept rows always cover the entire run evenly. `count`, `weight`, `totals` and `largest` cover all rows; a row
+    Every `stride`-th row is stored. When there is no room, every second one is dropped and the stride doubles, so that
+    the stored rows always cover the entire run evenly. `count`, `weight`, `totals` and `largest` cover all rows; a row
     counts in the totals as often as its weight says.
 
     Args:
         columns: numbers in a row.
-        capacity: rows kept, at least 2.
-        adds_up: columns in which a kept row has the sum including the dropped rows after it. In the totals they count
+        capacity: stored rows, at least 2.
+        adds_up: columns in which a stored row has the sum including the dropped rows after it. In the totals they count
             once.
 
     >>> history = History(1, capacity=2)
@@ -40,11 +40,11 @@ class History:
 
     @property
     def keeps_next(self) -> bool:
-        """Whether the next row will be kept, as far as can be known without it."""
+        """Whether the next row will be stored, as far as can be known without it."""
         return self.count % self.stride == 0
 
     def thinned(self, limit: int) -> tuple[list[Sequence[int]], list[Any], int]:
-        """At most `most` of the kept rows, also evenly spaced, with their attachments and stride."""
+        """At most `limit` of the stored rows, also evenly spaced, with their attachments and stride."""
         stride = max(1, -(-len(self.rows) // limit))
         return self._merged(stride), self.attachments[::stride], self.stride * stride
 
@@ -57,7 +57,7 @@ class History:
         return rows
 
     def add_weight(self, weight: int, *values: int) -> None:
-        """Increases the weight of the last kept row, and its values in the columns that add up."""
+        """Increases the weight of the last stored row, and its values in the columns that add up."""
         if not self.rows:
             return
         self.weight += weight

@@ -36,8 +36,7 @@ COLUMNS = (
     "peak_bytes",
     "reserved_bytes",
 )
-"""Columns of the kept steps: `weight_ns` is the summed time of the steps that it stands for; memory is 0 if it was
-not read in that step."""
+"""Columns of the recorded steps: a step represents `weight` steps, which took `weight_ns`; memory is 0 if not read."""
 
 _RESIDUAL = PHASES.index("residual")
 _WEIGHT, WEIGHT_NS = COLUMNS.index("weight"), COLUMNS.index("weight_ns")

@@ -98,7 +98,7 @@ def heaviest(labels: Sequence[Listed], top: int) -> list[Listed]:
     """Keeps only the `top` modules with the largest self time.
 
     A module's self time excludes the modules inside it, and includes forward and backward. The model itself, and what
-    is not a module, is kept.
+    is not a module, stays.
 
     >>> parts = [Listed("a.forward", self_ns=1), Listed("a.b.forward", self_ns=8), Listed("optimizer.step")]
     >>> [part.label for part in heaviest(parts, 1)]

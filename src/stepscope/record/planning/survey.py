@@ -54,7 +54,7 @@ class Survey(Recording):
         self.labels: list[Listed] = []
         """What can be measured, once the survey has ended; empty if no iteration was watched."""
         self.modules = 0
-        """The number of modules that ran, of which `top` are kept."""
+        """The number of modules that ran, of which `top` are listed."""
         self.iterations = 0
         self._top = top
         # Unwatched iterations are between the others, so that changes of the job's speed affect both equally.

@@ -118,7 +118,7 @@ class AroundCalls(Target):
 
 
 def is_compiled(module: Any) -> bool:
-    """Whether torch.compile has compiled the module, or its call, as a whole."""
+    """Whether torch.compile has compiled the module, or its call, completely."""
     call = getattr(module, _PLACE, None)
     if isinstance(call, _Call):
         call = call.before

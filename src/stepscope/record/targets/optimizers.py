@@ -192,7 +192,7 @@ def _put_in() -> None:
 
 
 def _take_out() -> None:
-    # The layers are kept: a scheduler may hold one, and must find the same one again.
+    # The layers stay: a scheduler may hold one, and must find the same one again.
     for owner, (before, ours) in _layers.items():
         if vars(owner).get("step") is ours:
             setattr(owner, "step", before)  # noqa: B010

@@ -1,4 +1,4 @@
-"""Records the CUDA allocator's history of the traced steps, beside their trace."""
+"""Records the CUDA allocator's history of the traced steps, in a file of its own."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _copy_renamed(text: BinaryIO, packed: gzip.GzipFile, step: int) -> None:
     carried = b""
     while block := text.read(_BLOCK):
         block = (carried + block).replace(old, new)
-        # A possible first part of the name is kept for the next block.
+        # A possible first part of the name is carried to the next block.
         keep_back = min(len(old) - 1, len(block))
         carried = block[len(block) - keep_back :]
         packed.write(block[: len(block) - keep_back])
@@ -145,7 +145,7 @@ def _complete(raw: Path) -> bool:
 
 @contextmanager
 def _space(out: Path, needed: int) -> Iterator[Path]:
-    """Makes a directory for large files: temporary, or beside the traces if there is more room."""
+    """Makes a directory for large files: temporary, or next to the traces if there is more room."""
     name = f"stepscope-trace-{host_name()}-{os.getpid()}-"
     place = _roomy(out, needed)
     try:

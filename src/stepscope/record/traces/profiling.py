@@ -166,7 +166,7 @@ class Profiling:
     def stop(self) -> Any:
         """Stops, and returns torch's profiler for export; None if nothing was recorded."""
         was_recording, self.recording = self.recording, False
-        # Not kept here, because its data is large.
+        # Not stored here, because its data is large.
         profiler, self._profiler = self._profiler, None
         try:
             with self._profiler_lock.ours():

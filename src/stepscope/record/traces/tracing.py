@@ -235,7 +235,7 @@ class Tracer(EveryStep):
             and self._profiler_lock is not None
             and (self._profiler_lock.waits or (self._lead_in and self._profiler_lock.theirs_runs))
         ):
-            # The script has its own trace or profiler beside `stepscope record`: they take turns.
+            # The script has its own trace or profiler under `stepscope record`: they take turns.
             self._waited = True
             self._index -= 1
             return
