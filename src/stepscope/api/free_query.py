@@ -39,7 +39,6 @@ def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
     steps with default parameters, and its failing checks also mark the result.
 
     Args:
-        scope: what the query runs on.
         top: return only the first N rows; no more are computed than they need.
 
     Raises:

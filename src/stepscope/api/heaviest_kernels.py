@@ -26,10 +26,6 @@ ERRORS = {
 def heaviest_kernels(trace: Trace, *, top: int, source: str) -> tuple[str, ...]:
     """Returns the names of a recording's kernels with the most device time, longest first.
 
-    Args:
-        top: how many names at most.
-        source: the recording's name in error messages.
-
     Raises:
         SourceError: there is no kernel, apart from those that communicate with other devices.
     """

@@ -74,12 +74,7 @@ def parse_result(path: str | Path) -> list[dict[str, Any]]:
 
 
 def print_result(result: Sequence[Mapping[str, Any]], file: TextIO | None = None) -> None:
-    """Prints profiles as JSON with only the averages, the events of each stream in order.
-
-    Args:
-        result: what `parse_result` returned.
-        file: where to print; None for standard output.
-    """
+    """Prints profiles as JSON with only the averages, the events of each stream in order."""
     averages = [
         {
             **{field: host.get(field) for field in _HOST_FIELDS},

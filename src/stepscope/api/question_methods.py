@@ -37,7 +37,6 @@ class QuestionMethods(ABC):
         return described(method, question, [], docstring(question, {}))
 
     def __dir__(self) -> list[str]:
-        """Its attributes, including the questions."""
         questions = {question.method for question in all_questions() if question.recordings == "one"}
         return sorted(questions.union(super().__dir__()))
 

@@ -52,7 +52,6 @@ def open_several(
     """Opens the recordings for a question, and returns its parameters and a function that asks it.
 
     Args:
-        question: the question.
         sources: the recordings; traces that are already open stay open.
         names: names for them; by default the last parts of their paths.
         jobs: which job to use where files are of several jobs: one name for all recordings, or one for each.

@@ -66,13 +66,7 @@ class Trace(QuestionMethods):
         steps: Iterable[int] | None = None,
         scratch: Path | None = None,
     ) -> None:
-        """Takes over an open store.
-
-        Args:
-            store: the store; closing the trace closes it.
-            ranks: the ranks that questions use by default; None for all.
-            steps: the same for steps.
-            scratch: a folder to delete when the trace is closed.
+        """Takes over an open store, and a folder that is deleted on close.
 
         Raises:
             UsageError: a rank or step that the recording does not have.
@@ -190,15 +184,12 @@ class Trace(QuestionMethods):
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def __enter__(self) -> Trace:
-        """Itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes it."""
         self.close()
 
     def __repr__(self) -> str:
-        """Its path and what it covers."""
         ranks = f"{len(self.ranks)} {plural(len(self.ranks), 'rank')}"
         where = "rows in memory" if self.store.directory is None else self.store.directory
         return printable(f"<Trace of {ranks} in {where}>")
@@ -213,13 +204,7 @@ class TraceOfJobs(Trace):
     """
 
     def __init__(self, jobs: Mapping[str, Trace], about: Mapping[str, str], *, scratch: Path | None = None) -> None:
-        """Takes over open traces.
-
-        Args:
-            jobs: the traces, by name of the job; closing this one closes them.
-            about: what distinguishes each job.
-            scratch: a folder to delete when this is closed.
-        """
+        """Takes over open traces."""
         self._jobs = dict(jobs)
         self._about = about
         self._scratch = scratch
@@ -297,7 +282,6 @@ class TraceOfJobs(Trace):
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def __repr__(self) -> str:
-        """The names of its jobs."""
         return f"<Trace of {len(self._jobs)} jobs: {', '.join(self._jobs)}>"
 
 
@@ -333,7 +317,6 @@ def open_trace(
         python_stack: also read the frames of Python functions. For files only.
         capture: recordings in which the job's CUDA graphs were captured; replayed work gets its operators and modules
             from them. For files only.
-            operators and modules from them. For files only.
         cache: keep the imported tables for the next time; without it they are deleted on close.
         strict: treat any damage in a file as an error.
         progress: called with the progress of the import.

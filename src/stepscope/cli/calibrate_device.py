@@ -43,10 +43,6 @@ ERRORS = {
 def measure(device: str, seconds: float) -> Measured:
     """Measures a device's limits.
 
-    Args:
-        device: `cuda`, `cpu`, or `auto` for a GPU if there is one.
-        seconds: approximate time for each limit.
-
     Raises:
         StepScopeError: torch is not installed.
         UsageError: torch does not see such a device.
@@ -78,7 +74,6 @@ def best_rate(run: Callable[[], object], amount: float, seconds: float) -> float
     """Returns the best rate of several runs.
 
     Args:
-        run: does the work once and returns when it is done.
         amount: operations or bytes of one run.
         seconds: approximate time in all; at least a few runs are made.
     """

@@ -80,10 +80,6 @@ def record_example(folder: Path, *, steps: int, device: str) -> tuple[Path, Path
     """Runs the example twice, as `stepscope record --inline` and `stepscope record --trace` do; returns the paths of
     both recordings.
 
-    Args:
-        steps: the number of traced steps.
-        device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
-
     Raises:
         StepScopeError: the example is not installed, or nothing could be written.
     """

@@ -186,13 +186,7 @@ def _refused(message: str, hint: str) -> UsageError:
 
 
 def _ways(requested: dict[str, bool], given: dict[str, Any], *, sample: bool) -> set[str]:
-    """The ways to record, named like their options; empty if only samples were requested.
-
-    Args:
-        requested: which of them were requested.
-        given: the options of traces that were given.
-        sample: whether stacks are also sampled.
-    """
+    """The ways to record, named like their options; empty if only samples were requested."""
     chosen = {way for way, is_requested in requested.items() if is_requested}
     if not chosen and not sample:
         chosen = {"phases", "trace"}
@@ -266,12 +260,7 @@ _TAKEN_ALONE = {"on-demand": {"name", "start_step"}, "capture": {"start_step"}, 
 
 
 def _check_ways(chosen: set[str], given: dict[str, Any]) -> None:
-    """Refuses options that cannot be combined.
-
-    Args:
-        chosen: the ways to record, named like their options.
-        given: the options of traces that were given.
-    """
+    """Refuses options that cannot be combined."""
     others = chosen.difference(_EVERY_STEP, _SOME_STEPS)
     if chosen >= set(_SOME_STEPS) or (others and len(chosen) > 1):
         first, second, *_ = sorted(chosen.intersection(_SOME_STEPS) if not others else chosen)

@@ -25,9 +25,6 @@ ERRORS = {
 def recorded_plan(source: str, top: int) -> tuple[list[Listed], list[str]]:
     """Returns the events of a recording's modules, and the lines to print above the plan.
 
-    Args:
-        top: the maximum number of modules.
-
     Raises:
         SourceError: the recording does not name modules, or only by class.
     """

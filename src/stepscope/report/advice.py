@@ -19,7 +19,6 @@ def typed(text: str | None, command: str, source: str) -> str | None:
     """Returns a text with its commands completed.
 
     Args:
-        text: text of ours; None stays None.
         command: the command that starts this StepScope here.
         source: the recording as the user typed it; empty if none was typed.
 
@@ -39,9 +38,6 @@ def advice_lines(label: str, text: str, *, command: str, source: str, width: int
 
     Args:
         label: put before the commands, or before the text if there are none.
-        text: text of ours, with commands between backquotes.
-        command: the command that starts this StepScope here.
-        source: the recording as the user typed it; empty if none was typed.
         width: columns of text to fit into; commands are not broken.
     """
     commands = list(

@@ -39,9 +39,6 @@ def _conclusions(table: Table) -> list[str]:
 def conclusion(rows: list[Row]) -> list[str]:
     """Concludes in at most seven sentences: how long an iteration takes on the slowest rank, where that time goes, how
     certain that is, what measuring cost, and which part of the run it covers.
-
-    Args:
-        rows: the rows of `inline`, by rank.
     """
     iterations = [row for row in rows if row["kind"] == "iteration"]
     if not iterations:

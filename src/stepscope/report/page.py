@@ -45,7 +45,6 @@ def page(title: str, data: dict[str, Any] | None = None, *, may_ask: bool = Fals
     """Makes the page as one HTML document that loads nothing.
 
     Args:
-        title: the title of the browser's tab.
         data: the report's data (`page_data`); None for a page that asks its server.
         may_ask: whether the page may send requests to its origin; a report sends none.
 

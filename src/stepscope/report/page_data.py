@@ -108,7 +108,6 @@ def page_data(
     Args:
         recordings: the recordings; others are compared with the first.
         with_paths: keep the names of hosts and the paths of files.
-        helper: a process that answers in parallel.
 
     Returns:
         The data that the page's `EmbeddedSource` reads: `recordings`, `declarations`, `replies` (compressed, by `key`),
@@ -139,12 +138,7 @@ class Report:
     """The questions of a report, and how each answer is packed. Close it, or use it as a context manager."""
 
     def __init__(self, recordings: Sequence[OpenRecording], *, with_paths: bool) -> None:
-        """Opens the recordings' tables.
-
-        Args:
-            recordings: the recordings.
-            with_paths: keep the names of hosts and the paths of files.
-        """
+        """Opens the recordings' tables."""
         self._recordings = recordings
         self.ids = [str(number) for number, _ in enumerate(recordings, 1)]
         self._closing = ExitStack()
@@ -180,11 +174,9 @@ class Report:
         return _packed(self.scrub(reply(ask(), max_rows=MAX_ROWS)))
 
     def __enter__(self) -> Report:
-        """Itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes the tables."""
         self._closing.close()
 
 

@@ -83,7 +83,6 @@ class Renderer:
         markdown: what Markdown shows of them.
         conclusions: sentences about their rows, for the page.
         chart: what the page draws above the table.
-        plot: their picture.
         selects_rows: whether the text needs all rows, and selects the ones to show.
         is_grid_if_cut: whether the text needs all rows; with `--top` there is a grid.
         is_per_job: whether the text shows one job; several are shown one after the other.

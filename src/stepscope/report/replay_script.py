@@ -31,11 +31,6 @@ class ReplayScript(NamedTuple):
 def replay_script(scope: Scope, calls: list[ReplayedCall], source: str) -> ReplayScript:
     """Makes the script that repeats calls of a recording.
 
-    Args:
-        scope: the recording, for the name of its device.
-        calls: the calls to repeat.
-        source: the recording's name in the script.
-
     Raises:
         SourceError: no call can be repeated.
     """

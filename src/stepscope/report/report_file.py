@@ -15,7 +15,6 @@ def write_report(recordings: Sequence[OpenRecording], target: Path, *, with_path
     """Writes recordings into one HTML file and returns its size in bytes.
 
     Args:
-        recordings: the recordings; others are compared with the first.
         with_paths: keep the names of hosts and the paths of files.
 
     Raises:

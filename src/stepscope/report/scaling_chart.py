@@ -33,7 +33,6 @@ def scaling_chart(
 
     Args:
         results: for each run a result of `parse_result`, a path or an open trace; or a table of `scaling`.
-        names: names for the runs.
 
     Returns:
         A matplotlib `Figure`; a notebook shows it, and `figure.savefig(path)` keeps it.

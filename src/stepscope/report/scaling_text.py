@@ -39,7 +39,6 @@ def scaling_sentences(rows: list[Row], below: float) -> list[str]:
     """Concludes from runs on several numbers of ranks; empty for one number.
 
     Args:
-        rows: the rows of `scaling`.
         below: the efficiency below which a label stops scaling.
     """
     if len({row["ranks"] for row in rows}) < 2:

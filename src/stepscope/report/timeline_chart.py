@@ -105,7 +105,6 @@ def placed(events: Iterable[Row], iteration_ns: float | None) -> list[_Bar]:
     """Places the events of one rank, each within its enclosing event and in the order of their stream.
 
     Args:
-        events: rows of `inline` for one rank, with `time_ns`.
         iteration_ns: the time of an iteration; None if that was not measured.
     """
     lanes: dict[Any, list[Row]] = {}
@@ -125,7 +124,6 @@ def _nested(rows: Sequence[Row], offset: float, start: float, room: float) -> li
     """The bars of the events inside one event.
 
     Args:
-        rows: the events, by start.
         offset: median offset of the enclosing event (ns).
         room: its drawn length.
     """

@@ -45,7 +45,6 @@ def timeline_data(
 
     Args:
         scrub: removes from texts what tells where the job ran.
-        max_events: the maximum number of events.
 
     Returns:
         The layout, with `held` and `left_out`; and the events, which the page unpacks when the timeline is shown:

@@ -39,9 +39,6 @@ def reply(
     """Returns the rows of an answer that a call asks for: `top` rows from `skip` on, as many as fit.
 
     Args:
-        table: the complete answer.
-        tool: the tool that was called.
-        arguments: its arguments.
         convert: converts a row into what is shown.
 
     Returns:

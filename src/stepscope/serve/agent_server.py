@@ -45,12 +45,7 @@ _MAX_MESSAGE = 300
 
 
 def serve_agent(recordings: Future[Recordings], *, limit_s: float) -> None:
-    """Answers calls until standard input ends.
-
-    Args:
-        recordings: the recordings, once they are open.
-        limit_s: the time limit of a call (seconds).
-    """
+    """Answers calls until standard input ends."""
     asyncio.run(_serve(recordings, limit_s))
 
 

@@ -98,7 +98,6 @@ class Recordings:
         """Answers a question.
 
         Args:
-            name: the question's name.
             ids: the recordings; by default the first, the first two, or all.
             parameters: the question's parameters as texts, and options for rows, columns and parts of the recording, as on
                 the command line.

@@ -35,10 +35,8 @@ class Opened:
         """Takes over open recordings.
 
         Args:
-            recordings: the recordings.
             ids: ids by name and the number of earlier recordings with that name, so that a recording keeps its id when
                 it is reopened.
-            stack: closes the recordings.
         """
         names = Counter[str]()
         self.ids = dict(ids)
@@ -80,7 +78,6 @@ class Growing:
 
     Args:
         recordings: the recordings, which their owner closes.
-        sources: their files and folders.
         reopen: opens them again; None for recordings that do not change.
     """
 

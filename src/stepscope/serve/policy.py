@@ -88,7 +88,6 @@ class Policy:
     """Decides about requests to one server.
 
     Args:
-        port: the port it listens on.
         behind: the address at which a proxy shows it.
         token: the token that each request must have; a new one by default.
     """
@@ -119,7 +118,6 @@ class Policy:
         """Returns the place at which a request arrived.
 
         Args:
-            headers: its headers, with lower-case names.
             opens_page: whether it asks for the page, to which other sites may link.
 
         Raises:

@@ -26,9 +26,6 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def listen(port: int) -> socket.socket:
     """Opens a socket on the loopback address.
 
-    Args:
-        port: the port; 0 for any free one.
-
     Raises:
         StepScopeError: the port is in use, or needs privileges.
     """
@@ -70,8 +67,6 @@ def serve(
     """Answers requests until a signal arrives, or until the function given to `ready` is called.
 
     Args:
-        recordings: the recordings.
-        policy: who may ask.
         bound: the socket; closed at the end.
         limit_s: the time limit of an answer (seconds).
         ready: called once requests are answered, with a function that ends the server.

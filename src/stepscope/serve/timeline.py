@@ -24,7 +24,6 @@ def ask_timeline(recordings: Recordings, what: str, parameters: Parameters) -> d
     """Answers a request about a timeline.
 
     Args:
-        recordings: the open recordings.
         what: `layout`, `tile`, `event`, `find` or `range`.
         parameters: the parameters as texts; `recording` is the first by default.
 

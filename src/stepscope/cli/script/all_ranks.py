@@ -25,7 +25,6 @@ def wrote_phases(files: Callable[[], Mapping[Path, int]], before: Mapping[Path, 
 
     Args:
         files: returns the recordings in the folder, with their modification times.
-        before: the same, before the job started.
         ranks: the number of the job's processes; waits a moment for those that have not written yet.
     """
     if not 1 < ranks <= MAX_RANKS:

@@ -49,7 +49,6 @@ class ScriptPlan:
 
     Args:
         command: the script's path, or the module's name, and its arguments.
-        module: whether it is a module.
         write: gets the found events and the lines to print above the plan. It may raise `StepScopeError` and `OSError`,
             which are raised after the script has ended.
         top: the number of modules to name.

@@ -30,11 +30,8 @@ class RecordedScript:
 
     Args:
         command: the script's path, or the module's name, and its arguments.
-        module: whether it is a module.
         record: returns what records it from inside; None if nothing does.
         sampling: samples its stacks from outside; None if nothing does.
-        files: the files of the run.
-        reports: whether there is anything to report at the end.
     """
 
     command: Sequence[str]

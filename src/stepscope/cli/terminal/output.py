@@ -28,7 +28,6 @@ class Form(NamedTuple):
     Args:
         kind: `words`, `json` (one object), `csv`, `spaces` (lines of values between single spaces), `markdown`, or
             `parquet`.
-        file: the Parquet file.
     """
 
     kind: str = "words"
@@ -72,8 +71,6 @@ def print_answer(
     """Writes an answer in the requested form, as text by default.
 
     Args:
-        table: the answer.
-        form: how it is written.
         width: for text, columns to fit into; None for the width of stdout.
         max_rows: for text and Markdown; None for all.
         all_columns: for text, show all columns.

@@ -25,7 +25,6 @@ def print_out(text: str, *, is_json: bool = False) -> None:
     """Writes an answer on stdout: unchanged, except on a terminal.
 
     Args:
-        text: the answer, with its line ends.
         is_json: keep its values on a terminal too: unprintable characters are written as `\\u001b`.
     """
     if sys.stdout.isatty():
