@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import stepscope
-from stepscope.api.asked import AskedOfEvents, AskedOfRecording, AskedOfSeveral, AskedOfTime
 from stepscope.api.trace import Trace
 from stepscope.base.errors import DamagedSourceError, SourceError, UsageError
 from stepscope.query.part import filters_of
@@ -17,7 +16,6 @@ from stepscope.store import place
 from stepscope.store.manifest import write_store_file
 from stepscope.store.open import Store
 
-ASKED = {f"Unpack[{one.__name__}]": one for one in (AskedOfEvents, AskedOfTime, AskedOfRecording)}
 ROWS = {
     "step": [{"rank": rank, "step": step, "start_ns": 0, "end_ns": 1} for rank in (0, 1) for step in (3, 4)],
     "source": [{"rank": 0, "path": "a.json"}, {"rank": 1, "path": "b.json"}],
@@ -42,9 +40,19 @@ def test_questions_are_methods(store):
 
 
 def stub(name):
-    """The functions of a generated stub, by name."""
+    """The definitions of a stub, by name."""
     text = (Path(stepscope.__file__).parent / "api" / f"{name}.pyi").read_text()
-    return {node.name: node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)}
+    return {node.name: node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+
+
+def arguments(annotation):
+    """The keyword arguments of `Unpack[AskedOf...]`, with those of its bases."""
+    name = ast.unparse(annotation).removeprefix("Unpack[").removesuffix("]")
+    if name == "TypedDict":
+        return set()
+    declared = stub("asked")[name]
+    inherited = set().union(*map(arguments, declared.bases))
+    return inherited | {line.target.id for line in declared.body if isinstance(line, ast.AnnAssign)}
 
 
 def test_every_question_is_a_method_with_its_parameters(store):
@@ -59,9 +67,9 @@ def test_every_question_is_a_method_with_its_parameters(store):
         assert question.asks in method.__doc__
         assert question.method in dir(trace)
         assert {one.arg for one in typed[question.method].args.kwonlyargs} == set(own)
-        asked = ASKED[ast.unparse(typed[question.method].args.kwarg.annotation)]
         filters = {name for names in filters_of(question).values() for name in names}
-        assert set(asked.__annotations__) == {"top", "columns", "sort", "rank", "step", *filters}
+        asked = arguments(typed[question.method].args.kwarg.annotation)
+        assert asked == {"top", "columns", "sort", "rank", "step", *filters}
 
 
 def test_every_question_that_compares_is_a_function_with_its_parameters():
@@ -74,8 +82,8 @@ def test_every_question_that_compares_is_a_function_with_its_parameters():
         assert set(parameters) <= {"before", "after", "sources", *own, "asked"}
         typed = stub("comparisons")[question.method].args
         assert [one.arg for one in (*typed.args, *typed.kwonlyargs)] == list(parameters)[:-1]
-    common = {"names", "job", "capture", "top", "columns", "sort", "name", "under", "window"}
-    assert set(AskedOfSeveral.__annotations__) == common | {"cache", "strict", "progress"}
+        common = {"names", "job", "capture", "top", "columns", "sort", "name", "under", "window"}
+        assert arguments(typed.kwarg.annotation) == common | {"cache", "strict", "progress"}
 
 
 def test_a_comparison_refuses_what_it_does_not_take():

@@ -81,7 +81,7 @@ def test_check_of_a_violated_store_exits_3_and_still_answers(run, make_store):
     ran = run("check", make_store(orphan), "--json")
     assert ran.code == 3
     assert "links_lead_somewhere" in ran.err
-    assert re.search(r"what was found: \S+ checks \S+/store\d", ran.err)
+    assert re.search(r"details: \S+ checks \S+/store\d", ran.err)
     violated = [row for row in json.loads(ran.out)["rows"] if row["severity"] == "error"]
     assert [(row["check"], row["count"]) for row in violated] == [("links_lead_somewhere", 1)]
 

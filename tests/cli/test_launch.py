@@ -47,7 +47,7 @@ def test_options_of_the_tool_stand_between_two_dashes(run, tmp_path: Path) -> No
     ("words", "expected"),
     [
         (("--tool", "nsys"), "no command was given"),
-        (("--tool", "nsys", "--", "-t", "cuda"), "-t stands where the command does"),
+        (("--tool", "nsys", "--", "-t", "cuda"), "-t is in the place of the command"),
         (("--tool", "nsys", "--steps", "4-3", "--", "a"), 'steps "4-3" cannot be read'),
         (("--tool", "nsys", "--ranks", "x", "--", "a"), 'ranks "x" cannot be read'),
         (("--tool", "nsys", "--set", "full", "--", "a"), "nsys has no --set"),

@@ -354,7 +354,7 @@ def test_a_second_run_in_the_same_folder_says_what_it_replaces_and_what_lies_the
     done = _recorded(fork, job, "--active", "1", "--", str(job / "train.py"))
     assert done.code == 0
     assert f"wrote {job / 'out' / 'train-0-of-1.json.gz'}, in place of an earlier one" in done.err
-    assert f"note: {job / 'out' / 'train-1-of-2.json.gz'} was there before" in done.err
+    assert f"note: {job / 'out' / 'train-1-of-2.json.gz'} is of an earlier run" in done.err
 
 
 def test_a_module_is_run_by_its_name(fork, job, monkeypatch):

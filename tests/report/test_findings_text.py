@@ -40,14 +40,13 @@ def test_a_finding_says_what_it_saves_and_what_to_do() -> None:
     )
     # Two grades in one bracket, "high: ..., confidence low", were taken for one another.
     assert lines[3] == (
-        "   A cure saves at most 300 ns a step (30.0 %), which is of high severity. Confidence in the cause: "
-        "low. Rule: input-bound."
+        "   Could save at most 300 ns a step (30.0 %); severity high. Confidence in the cause: low. Rule: input-bound."
     )
     assert lines[4].startswith("   Next: `stepscope checks`")
     assert "   ⚠ read with care: zero_ts" in lines
     assert "2. Some answers rest on evidence that is damaged or missing: zero_ts" in lines
     assert lines[-2:] == [
-        "Severity is high where ranks lose 20 % of the step and more, medium from 5 % on.",
+        "Severity: high from 20 % of the step that ranks lose, medium from 5 %.",
         "The evidence and queries behind these numbers: --json.",
     ]
 
@@ -125,11 +124,11 @@ def test_a_bound_says_what_it_holds_and_what_it_leaves_out() -> None:
     rows = [row | {"title": "Loss", "advice": words} for words in said]
     table = SimpleNamespace(question=find("findings"), rows=lambda: rows, note="")
     lines = [line.text.strip() for line in findings_lines(table, Layout(300))]  # type: ignore[arg-type]
-    assert [text.partition(" Confidence")[0] for text in lines if "saves" in text] == [
-        "A cure saves at most 5 ns a step of a rank's own time (50.0 %), which is of high severity. Ranks that wait for each "
+    assert [text.partition(" Confidence")[0] for text in lines if "save at most" in text] == [
+        "Could save at most 5 ns a step of a rank's own time (50.0 %); severity high. Ranks that wait for each "
         "other may gain more.",
-        "A cure saves at most 5 ns a step of a rank's own time (50.0 %), which includes other waits that freed host time may "
-        "shorten and is of high severity by the loss alone. Ranks that wait for each other may gain more.",
-        "A cure saves at most 5 ns a step (50.0 %), which is of high severity.",
+        "Could save at most 5 ns a step of a rank's own time (50.0 %), including other waits that faster host code may "
+        "shorten; severity high by the loss alone. Ranks that wait for each other may gain more.",
+        "Could save at most 5 ns a step (50.0 %); severity high.",
     ]
     assert [text for text in lines if "Next:" in text] == ["Next: Fuse.", "Next: Copy.", "Next: Wait."]

@@ -35,28 +35,28 @@ def test_five_lines_say_how_long_where_how_sure_and_at_what_cost() -> None:
     cost = '{"overhead": {"ratio": 0.01, "ratio_low": 0.005, "ratio_high": 0.02}}'
     assert _told(rows, source=[{"format": "inline", "metadata": cost}]) == [
         "An iteration takes 1.000 ms (median of 3; mean 1.000 ms, 975.2 µs to 1.025 ms).",
-        "Most of it is in backward (500.0 µs, 50.0 % ± 1.2 %), forward (400.0 µs, 40.0 % ± 1.0 %); in none that was "
-        "measured 10.0 % ± 2.2 %.",
-        "Of 4 events 3 are known within ± 5.0 % of the mean; least sure is 1.forward, of which 2 measurements are too few "
+        "Most of it is in backward (500.0 µs, 50.0 % ± 1.2 %), forward (400.0 µs, 40.0 % ± 1.0 %); outside "
+        "measured events 10.0 % ± 2.2 %.",
+        "Of 4 events 3 are known within ± 5.0 % of the mean; least certain is 1.forward, of which 2 measurements are too few "
         "for an interval (70.00 µs in the median, 88.00 µs at the 95th percentile).",
         "Measuring an event added 1.0 % to an iteration (0.5 % to 2.0 % of it).",
     ]
     unclear = cost.replace("0.005", "-0.03")
     assert _told(rows, source=[{"format": "inline", "metadata": unclear}])[-1] == (
-        "Measuring an event added nothing to an iteration that can be told from its scatter (-3.0 % to 2.0 % of it)."
+        "The overhead of measuring an event is within the scatter of iterations (-3.0 % to 2.0 % of it)."
     )
 
     assert _told(rows, source=[{"format": "inline", "metadata": unclear.replace("0.02", "1.02")}])[-1] == (
-        "What measuring an event added to an iteration cannot be told yet (-3.0 % to 102.0 % of it)."
+        "The overhead of measuring an event is not known yet (-3.0 % to 102.0 % of it)."
     )
     no_time = cost.replace("0.005", "-1.5").replace("0.02", "1.02")
     assert _told(rows, source=[{"format": "inline", "metadata": no_time}])[-1] == (
-        "What measuring an event added to an iteration cannot be told yet."
+        "The overhead of measuring an event is not known yet."
     )
     seldom = cost.replace("}}", '}, "armed_every": 16}')
     assert _told(rows, source=[{"format": "inline", "metadata": seldom}])[-1] == (
-        "Measuring an event added 1.0 % to an iteration (0.5 % to 2.0 % of it), so that the one that costs most was "
-        "measured in one of 16 in the end."
+        "Measuring an event added 1.0 % to an iteration (0.5 % to 2.0 % of it), so the costliest event was "
+        "measured in only one of 16 at the end."
     )
 
 
@@ -70,14 +70,14 @@ def test_parts_are_of_means_as_the_table_has_them_and_open_where_one_straggler_i
         *_event("backward", 4, 5, 1_200, 1_300, 1_250),
     ]
     assert _told(rows)[1:3] == [
-        "Where most of it goes is not known yet: of forward 6 measurements are too few for an interval (560 ns in the "
+        "Its largest part is not known yet: of forward 6 measurements are too few for an interval (560 ns in the "
         "median, 4.726 µs at the 95th percentile).",
-        "Of what was measured within other events, 0.forward (350 ns, 8.8 % ± 2.8 %) takes most.",
+        "Within other events, 0.forward (350 ns, 8.8 % ± 2.8 %) takes most.",
     ]
     even = [row for row in rows if row["label"] != "forward"]
     assert _told(even)[1] == (
-        "Most of it is in backward (1.250 µs, 31.2 % ± 10.1 %), 0.forward (350 ns, 8.8 % ± 2.8 %); in none that was "
-        "measured 60.0 % ± 12.7 %."
+        "Most of it is in backward (1.250 µs, 31.2 % ± 10.1 %), 0.forward (350 ns, 8.8 % ± 2.8 %); outside "
+        "measured events 60.0 % ± 12.7 %."
     )
 
 
@@ -95,7 +95,7 @@ def test_parts_of_different_work_are_not_compared() -> None:
     changed = [{"format": "inline", "metadata": '{"model_changes": [60]}'}]
     assert _told(rows)[1:-1] == [longer]
     assert _told(rows, source=changed)[1:-1] == [
-        "2 models were measured, one after the other: a mean is of those that were trained at its turn, " + cannot,
+        "2 models were measured one after the other: a mean covers those that were trained at its turn, " + cannot,
         longer,
     ]
     same = [{"format": "inline", "metadata": '{"model_changes": []}'}]
@@ -123,7 +123,7 @@ def test_an_interval_that_reaches_below_zero_is_not_told_as_one() -> None:
 
 def test_a_plan_that_was_complete_before_the_run_ended_is_of_its_first_part() -> None:
     rows = [*_whole(990, 1_000, 1_010), *_event("forward", 0, 1, 500, 501)]
-    alone = "means and intervals of events are of that part of the run alone."
+    alone = "means and intervals of events cover only that part of the run."
 
     def last(complete: str, *beside: dict[str, Any]) -> str:
         metadata = f'{{"complete": {complete}, "iterations_run": 840}}'

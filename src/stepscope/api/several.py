@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stepscope.api.asked import Captures
 from stepscope.api.inline_profiles import trace_of_profiles
-from stepscope.api.trace import Trace, open_trace
+from stepscope.api.trace import Captures, Trace, open_trace
 from stepscope.base.chosen_numbers import wrong_argument
 from stepscope.base.errors import UsageError
 from stepscope.base.known_names import check_name

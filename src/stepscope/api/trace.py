@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from stepscope.api.asked import Captures
 from stepscope.api.question_methods import QuestionMethods
 from stepscope.base.chosen_numbers import check_known, numbers_of, wrong_argument
 from stepscope.base.errors import StoreError, UsageError
@@ -33,6 +32,7 @@ from stepscope.store.standard_input import is_standard_input
 
 Numbers = int | Iterable[int]
 Window = str | tuple[int, int]
+Captures = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 ERRORS = {
     "filter-on-store": (

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stepscope.costs.calibration import Measured
 
 
-@click.command(name="calibrate", short_help="Measures what this machine's GPU or CPU can do, and keeps it.")
+@click.command(name="calibrate", short_help="Measures this machine's limits, for rooflines.")
 @click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "cuda"]),
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Approximate time for each limit.",
 )
-@click.option("--dry-run", is_flag=True, help="Show the measurements and keep nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the measurements and write nothing.")
 def command(device: str, seconds: float, dry_run: bool) -> None:
-    """Measures what this machine's GPU or CPU can do, and keeps it.
+    """Measures what this machine's GPU or CPU reaches, for rooflines against its own limits.
 
     Times matrix products in each element type, vector arithmetic and copies with torch, and writes the best
     of several runs to measured.toml in the folder stepscope of your configuration. `--limits measured` uses
@@ -47,11 +47,11 @@ def command(device: str, seconds: float, dry_run: bool) -> None:
     print_out("\n".join(result_lines(measured, limits)) + "\n")
     if not dry_run:
         path = store_measured(measured)
-        print_out(f"\nKept in {path}\nCompare with it: stepscope roofline SRC --limits measured\n")
+        print_out(f"\nWritten to {path}\nCompare with it: stepscope roofline SRC --limits measured\n")
 
 
 def result_lines(measured: Measured, limits: Limits | None) -> Iterator[str]:
-    """A measurement as lines, beside the data sheet where one is known."""
+    """A measurement as lines, with the share of the data sheet's limits."""
     yield measured.device
     rows: list[tuple[str, str, float, int | None]] = [
         *(

@@ -42,7 +42,7 @@ def command(sources: tuple[str, ...], job: str | None, reading: dict[str, Any], 
     if failed:
         named = typed_sources(sources, job, reading["capture"])
         raise CheckFailedError(
-            f"{named}: {', '.join(failed)} did not hold",
-            hint=f"answers that rest on it are marked; what was found: {invoked_as()} checks {named}",
+            f"{named}: {', '.join(failed)} failed",
+            hint=f"affected answers are marked; details: {invoked_as()} checks {named}",
             slug="check-failed",
         )

@@ -125,7 +125,7 @@ def example() -> Path:
         if (folder / EXAMPLE).is_file():
             return folder / EXAMPLE
     raise StepScopeError(
-        f"the example {EXAMPLE} is not beside {package}",
+        f"the example {EXAMPLE} was not found next to {package}",
         hint="install stepscope again, or record a script of your own: stepscope record -- train.py",
         slug="no-example",
     )

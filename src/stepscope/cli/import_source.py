@@ -98,8 +98,8 @@ def command(
     form = chosen_form(given)
     if memory is not None and memory < LEAST:
         raise UsageError(
-            f"an import cannot keep to {bytes_text(memory)} of memory",
-            hint=f"allow {LEAST >> 20}MiB or more: its libraries alone take most of that",
+            f"an import needs more than {bytes_text(memory)} of memory",
+            hint=f"allow {LEAST >> 20}MiB or more, most of which its libraries take",
             slug="too-little-memory",
         )
     with progress_on() as progress:

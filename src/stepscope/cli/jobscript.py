@@ -20,7 +20,7 @@ from stepscope.launch.jobscript import Job, jobscript, not_given
 from stepscope.launch.tool import Request
 from stepscope.launch.tools import TOOLS
 
-ERRORS = {"file-exists": "The file is there already, and `--force` was not given."}
+ERRORS = {"file-exists": "The file exists, and `--force` was not given."}
 
 _NOT_OF_JOBS = frozenset({"out", "dry_run", "print_rank", "query_metrics", "finalize"})
 """Options of `stepscope launch` that a job script sets itself, or that do not start a job."""
@@ -167,6 +167,6 @@ def _write(script: str, output: Path | None, *, force: bool) -> None:
         print_out(script)
         return
     if output.is_file() and descriptor_of(output) is None and not force:
-        raise UsageError(f"{output} is there already", hint="name another file, or give --force", slug="file-exists")
+        raise UsageError(f"{output} exists", hint="name another file, or give --force", slug="file-exists")
     with complete_output(output) as unfinished:
         unfinished.write_bytes(script.encode("utf-8", "surrogateescape"))

@@ -234,8 +234,8 @@ def apart(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if words and words[0].startswith("-"):
         if "--" not in words:
             raise UsageError(
-                f"{words[0]} stands where the command does",
-                hint="options of the tool itself stand between two --: "
+                f"{words[0]} is in the place of the command",
+                hint="put options of the tool between two --: "
                 f"stepscope launch --tool nsys -- {shlex.join(words)} -- python train.py",
                 slug="no-command",
             )

@@ -45,7 +45,7 @@ def command(
         from stepscope.serve.agent_server import serve_agent
     except ImportError as error:
         raise StepScopeError(
-            f"{error.name} is not installed, by which agents ask", hint="pip install 'mcp>=2'", slug="no-mcp"
+            f"agents need {error.name}, which is not installed", hint="pip install 'mcp>=2'", slug="no-mcp"
         ) from None
 
     with ExitStack() as stack:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-_SEVERITY = (
-    f"Severity is high where ranks lose {100 * HIGH:.0f} % of the step and more, medium from {100 * MEDIUM:.0f} % on."
-)
+_SEVERITY = f"Severity: high from {100 * HIGH:.0f} % of the step that ranks lose, medium from {100 * MEDIUM:.0f} %."
 _LAST = "The evidence and queries behind these numbers: --json."
 
 
@@ -66,12 +64,12 @@ def _saving(row: Row) -> str:
     share = ratio_text(row["saving_share_ratio"])
     bounds = f"at most {time_text(high)}" if not low else f"{time_text(low)} to {time_text(high)}"
     share = share if not low else f"at most {share}"
-    counted, by, of_rank, others = "which", "", "", ""
+    included, by, of_rank, others = "", "", "", ""
     if WITH_HOST in row["advice"]:
-        counted, by = "which includes other waits that freed host time may shorten and", " by the loss alone"
+        included, by = ", including other waits that faster host code may shorten", " by the loss alone"
     if WITH_OTHERS in row["advice"]:
         of_rank, others = " of a rank's own time", WITH_OTHERS
-    saved = f"A cure saves {bounds} a {row['per']}{of_rank} ({share}), {counted} is of {row['severity']} severity{by}."
+    saved = f"Could save {bounds} a {row['per']}{of_rank} ({share}){included}; severity {row['severity']}{by}."
     return f"{saved}{others} {sure}"
 
 

@@ -66,8 +66,8 @@ def _part(iteration: Row) -> str:
         return ""
     of = "" if run is None else f" of {count_text(run)}"
     return (
-        f"The plan was complete after {count_text(until)}{of} iterations: means and intervals of events are of that part "
-        "of the run alone."
+        f"The plan was complete after {count_text(until)}{of} iterations: means and intervals of events cover only that part "
+        "of the run."
     )
 
 
@@ -76,14 +76,14 @@ def _cost(iteration: Row) -> str:
     ends = f"({ratio_text(low)} to {ratio_text(high)} of it)"
     if low <= 0 and high > _SURE_WITHIN:
         wide = "" if low < -1 else f" {ends}"  # a time of an iteration cannot be negative
-        return f"What measuring an event added to an iteration cannot be told yet{wide}."
+        return f"The overhead of measuring an event is not known yet{wide}."
     if low <= 0:
-        return f"Measuring an event added nothing to an iteration that can be told from its scatter {ends}."
+        return f"The overhead of measuring an event is within the scatter of iterations {ends}."
     sentence = f"Measuring an event added {ratio_text(iteration['overhead_ratio'])} to an iteration {ends}"
     interval = iteration["armed_every"] or 1
     if interval == 1:
         return f"{sentence}."
-    return f"{sentence}, so that the one that costs most was measured in one of {interval} in the end."
+    return f"{sentence}, so the costliest event was measured in only one of {interval} at the end."
 
 
 def _iteration_sentence(iteration: Row, ranks: int) -> str:
@@ -104,7 +104,7 @@ def _apart(iteration: Row, events: list[Row]) -> list[str]:
     sentences = []
     if (iteration["models"] or 1) > 1:
         sentences.append(
-            f"{count_text(iteration['models'])} models were measured, one after the other: a mean is of those that were "
+            f"{count_text(iteration['models'])} models were measured one after the other: a mean covers those that were "
             "trained at its turn, and parts of an iteration cannot be compared."
         )
     longer = [row for row in events if row["exceeds"]]
@@ -142,10 +142,10 @@ def _parts(events: list[Row], iteration: Row) -> list[str]:
     if listed := _listed(outer, iteration):
         sentences.append(f"Most of it is in {listed}{_unmeasured(outer, iteration)}.")
     elif doubted := _doubted(outer):
-        sentences.append(f"Where most of it goes is not known yet: {doubted}.")
+        sentences.append(f"Its largest part is not known yet: {doubted}.")
     if listed := _listed(inner, iteration):
         takes = "takes" if listed.count("±") == 1 else "take"
-        sentences.append(f"Of what was measured within other events, {listed} {takes} most.")
+        sentences.append(f"Within other events, {listed} {takes} most.")
     return sentences
 
 
@@ -185,7 +185,7 @@ def _unmeasured(outer: list[Row], iteration: Row) -> str:
     half = math.hypot(*(share * (of or 0.0) for share, of in zip((1 - other_ratio, *shares), halves, strict=True)))
     if other_ratio <= half:
         return ""
-    return f"; in none that was measured {ratio_text(other_ratio)} ± {ratio_text(half)}"
+    return f"; outside measured events {ratio_text(other_ratio)} ± {ratio_text(half)}"
 
 
 def _usual(row: Row) -> float:
@@ -242,7 +242,7 @@ def _how_sure(events: list[Row]) -> str:
     around = f"± {ratio_text(half)} by {count_text(row['n'])} measurements"
     if not _is_bounded(row):
         around = f"of which {_scattered(row)}"
-    return f"{within} known within ± {ratio_text(_SURE_WITHIN)} of the mean; least sure is {one_line(row['label'])}, {around}."
+    return f"{within} known within ± {ratio_text(_SURE_WITHIN)} of the mean; least certain is {one_line(row['label'])}, {around}."
 
 
 RENDERER = Renderer(lines=inline_lines, conclusions=_conclusions)

@@ -264,7 +264,7 @@ def _error_response(error: Exception) -> Response:
         headers = dict(error.headers or {})
         error = RefusedError(
             status,
-            "there is no such address" if status == 404 else "this address is asked otherwise",
+            "there is no such address" if status == 404 else "this address takes another method",
             hint="the page is at /",
             slug="no-such-address",
         )

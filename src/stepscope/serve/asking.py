@@ -167,7 +167,7 @@ def _read(question: Question, parameters: Sequence[tuple[str, str]]) -> dict[str
     read: dict[str, Any] = {}
     for name, text in parameters:
         if name in read:
-            raise UsageError(f"{name} is there twice", hint="name it once", slug="asked-twice")
+            raise UsageError(f"{name} is given twice", hint="give it once", slug="asked-twice")
         if name in declared:
             read[name] = _value(declared[name], text)
         elif name in ("rank", "step"):

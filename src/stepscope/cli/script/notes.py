@@ -35,8 +35,8 @@ def note_others(before: dict[Path, int], new: list[Path], world_size: int) -> No
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
         print_err(
-            f"note: {others[0]}{more} was there before; a question about the folder takes "
-            "them for the same run, so give each run a folder of its own (-o)"
+            f"note: {others[0]}{more} is of an earlier run; questions about the folder "
+            "would mix both runs, so give each its own folder (-o)"
         )
 
 

@@ -1,16 +1,10 @@
-"""Keyword arguments that questions take besides their own parameters."""
+"""Keyword arguments that questions take besides their own parameters: types for the other stubs alone."""
 
-from __future__ import annotations
-
-import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
-if TYPE_CHECKING:
-    from stepscope.store.progress import Progress
-
-Captures = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-
+from stepscope.api.trace import Captures
+from stepscope.store.progress import Progress
 
 class Selection(TypedDict, total=False):
     """Which part of an answer to return.
