@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from tests.processes import ran
 
-from stepscope.base.errors import UsageError
 from stepscope.launch.line import tool_line
 from stepscope.launch.tool import Request
 from stepscope.launch.tools import TOOLS
@@ -101,12 +100,6 @@ def test_nvprof_takes_its_own_names() -> None:
     request = Request(Path("/runs/a"), metrics=("ipc", "dram_utilization"))
     line = tool_line(TOOLS["nvprof"], "nvprof", request, ("./app",)).words
     assert " --metrics ipc,dram_utilization " in " ".join(line)
-
-
-@pytest.mark.parametrize("asked", [{"kernels": ("f",)}, {"metrics": ("ipc",)}])
-def test_a_tool_that_runs_no_kernel_again_refuses_them(asked: dict) -> None:
-    with pytest.raises(UsageError, match=r"nsys has no --(kernels-from|metrics)"):
-        TOOLS["nsys"].check(Request(Path("a"), **asked))
 
 
 def test_a_rate_is_recorded_as_its_parts_once() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from stepscope.base.captured_steps import StepRange
-from stepscope.base.errors import UsageError
 from stepscope.launch.line import tool_line
 from stepscope.launch.tool import Request
 from stepscope.launch.tools import TOOLS
@@ -103,28 +102,6 @@ def typed(name: str, **asked) -> str:
 )
 def test_command_line(name: str, asked: dict, line: str) -> None:
     assert typed(name, **asked) == line
-
-
-@pytest.mark.parametrize(
-    ("name", "asked", "words"),
-    [
-        ("vtune", {"set_name": "gpu-hotspots"}, "vtune has no set gpu-hotspots"),
-        ("vtune", {"duration_s": 10.0}, "vtune has no --duration"),
-        ("aps", {"set_name": "io"}, "aps has no set io"),
-        ("aps", {"delay_s": 1.0}, "aps has no --delay"),
-        ("py-spy", {"set_name": "flamegraph"}, "py-spy has no set flamegraph"),
-        ("py-spy", {"delay_s": 1.0}, "py-spy has no --delay"),
-        ("perf", {"set_name": "top"}, "perf has no set top"),
-        ("perf", {"set_name": "stat", "duration_s": 1.0}, "has no --duration"),
-        ("perf", {"version": (5, 10), "duration_s": 1.0}, "has no --duration"),
-        ("rocprofv3", {"set_name": "pc"}, "rocprofv3 has no set pc"),
-        ("rocprofv3", {"capture": "roctx", "version": (0, 6)}, "before 1.0"),
-        ("rocprofv3", {"capture": "roctx"}, "before 1.0"),
-    ],
-)
-def test_what_a_tool_cannot_do_is_refused(name: str, asked: dict, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        typed(name, **asked)
 
 
 def test_a_raw_result_of_vtune_is_finished_once(tmp_path: Path) -> None:

@@ -314,15 +314,10 @@ def test_a_loop_that_ends_early_leaves_the_steps_it_had(tmp_path: Path) -> None:
     assert _ranges(content)[-1] == AFTER_LAST_STEP
 
 
-@pytest.mark.parametrize(("steps", "said"), [(0, "after 0 steps"), (1, "after 1 step,")])
-def test_a_loop_that_ends_before_recording_says_so(steps: int, said: str, tmp_path: Path) -> None:
-    with pytest.warns(RecordingWarning, match=f"nothing was traced: the job was over {said}"):
+@pytest.mark.parametrize(("steps", "said"), [(0, "after 0 steps"), (1, "after 1 step,"), (2, "within step 2")])
+def test_a_loop_that_ends_before_a_step_is_recorded_says_so(steps: int, said: str, tmp_path: Path) -> None:
+    with pytest.warns(RecordingWarning, match=f"(nothing was traced|no trace): the job (was over|ended) {said}"):
         assert _trace(tmp_path, steps=steps) == []
-
-
-def test_a_loop_that_ends_in_the_first_step_to_record_says_so(tmp_path: Path) -> None:
-    with pytest.warns(RecordingWarning, match="no trace: the job ended within step 2"):
-        assert _trace(tmp_path, steps=2) == []
 
 
 def test_a_trace_that_is_too_large_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
