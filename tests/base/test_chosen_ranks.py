@@ -156,9 +156,7 @@ def test_what_the_launcher_does_not_say_is_not_guessed(ranks: str, missing: str)
     unknown = Process(rank=3, local_rank=None, world_size=8, host="a", pid=1, rule="ALPS")
     with pytest.raises(StepScopeError) as told:
         chosen(ranks, unknown)
-    assert told.value.message == (
-        f'whether rank 3 is among "{ranks}" cannot be told: its {missing} is not known from ALPS'
-    )
+    assert f"its {missing} is not known from ALPS" in told.value.message
     assert told.value.slug == "rank-unknown"
     assert may_be_chosen(ranks, unknown)
 

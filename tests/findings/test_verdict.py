@@ -50,7 +50,7 @@ def known(**more: Any) -> Facts:
     """Facts of a marked step that are known without any table."""
     facts = Facts(NoTables())  # type: ignore[arg-type]
     facts.__dict__ |= {
-        "times": Times(), "phases": None, "phases_alone": None, "lateness": None, "has_steps": True, "steps": 1,
+        "times": Times(), "phases": None, "phases_alone": None, "rank_skew": None, "has_steps": True, "steps": 1,
         "checks": [], "counted": "true", "utilization": None, "kernels": WORK, "busiest_operator": None,
         "gaps": {}, "devices": [], "platform": "cuda", "optimizes": True, "loops_over_parameters": True, "trains": True, "has_loader": True,
         "by_torch_profiler": True, **more,

@@ -80,14 +80,14 @@ def chosen(ranks: str | None, process: Process) -> bool:
     if not terms:
         return True
     if process.disagreement:
-        raise _unknown(f"which rank this is cannot be told: {process.disagreement}")
+        raise _unknown(f"the rank of this process is unclear: {process.disagreement}")
     numbers = [(term, term.number(process)) for term in terms]
     if any(number is not None and not term.holds(number) for term, number in numbers):
         return False
     for term, number in numbers:
         if number is None:
             raise _unknown(
-                f'whether rank {process.rank} is among "{ranks}" cannot be told: its {_NAMES[term.prefix]} '
+                f'it is unknown whether rank {process.rank} is among "{ranks}": its {_NAMES[term.prefix]} '
                 f"is not known from {process.rule}"
             )
     return True

@@ -1,4 +1,4 @@
-"""Files that are complete or absent: written beside their place, then renamed into it."""
+"""Files that are complete or absent: written next to their place, then renamed."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _check_place(target: Path, hint: str) -> None:
 
 
 def descriptor_of(target: Path) -> int | None:
-    """The open descriptor of this process that a path stands for, such as 1 for `/dev/stdout`; None for none.
+    """The open descriptor of this process that a path names, such as 1 for `/dev/stdout`; None for none.
 
     Opening such a path would start at the beginning of its file, and replacing the file would lose what a
     shell has put there (`>> log`).

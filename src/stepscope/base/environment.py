@@ -1,4 +1,4 @@
-"""Decides what may be kept of a file's description of itself: no environment, and no secrets.
+"""Removes environments and secrets from a file's description of itself.
 
 Tools write a job's environment into its recording, and with it the tokens that were set there. Code that stores what a
 file says passes it through `without_secrets`, whatever the format.
@@ -37,7 +37,7 @@ _ISSUED = re.compile(
 """Tokens by the shape in which services issue them, whatever their names."""
 
 DEEPEST = 64
-"""Levels of nested metadata that are kept."""
+"""Levels of nested metadata that are stored."""
 
 SUSPECT = (
     r"(?i)env|token|key|secret|passw|passphrase|credential|auth|pwd|cookie|bearer|home|path|\\u"
@@ -56,12 +56,12 @@ def is_secret(name: str) -> bool:
 
 
 def may_store_variable(name: str) -> bool:
-    """Whether an environment variable may be kept: it affects speed and is not a secret."""
+    """Whether an environment variable may be stored: it affects speed and is not a secret."""
     return (name in _STORED_VARIABLES or name.startswith(_STORED_PREFIXES)) and not is_secret(name)
 
 
 def without_secrets(value: Any, depth: int = DEEPEST) -> Any:
-    """A JSON value without secrets and without environments, except for the variables that may be kept.
+    """A JSON value without secrets and without environments, except for the variables that may be stored.
 
     A number under a name that looks like a secret is not one: `max_tokens` stays. Values deeper than `depth` are left
     out.
@@ -104,7 +104,7 @@ def _is_secret_option(argument: Any) -> bool:
 
 
 def _variables(value: Any) -> Any:
-    """The variables that may be kept of an environment, in any of its written forms."""
+    """The variables of an environment that may be stored, in any of its written forms."""
     if isinstance(value, Mapping):
         return {name: inside for name, inside in value.items() if may_store_variable(name)}
     if isinstance(value, list | tuple):

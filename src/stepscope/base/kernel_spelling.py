@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 _NAME = re.compile(r"\b(?!T\d)[A-Za-z_]\w*(?!\w|::)")
-"""A name that neither qualifies another nor stands for another (`T1`)."""
+"""A name that neither qualifies another nor replaces one (`T1`)."""
 _VALUE = re.compile(rf"{_NAME.pattern}|(?<![\w.])\d+")
 _SAID_BY_TOOLS = frozenset(
     "anonymous const false instance lambda namespace operator true unnamed unsigned void".split()  # noqa: SIM905

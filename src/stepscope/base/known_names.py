@@ -48,7 +48,7 @@ def did_you_mean(name: str, existing: Iterable[str], *, max_listed: int = 0) -> 
 
     Args:
         existing: the names that exist.
-        most_listed: so many of them are listed beside the nearest; if none is near, a few always are.
+        max_listed: so many of them are listed besides the nearest; if none is near, a few always are.
 
     >>> did_you_mean("stepz", ["kernels", "steps"])
     'did you mean steps?'

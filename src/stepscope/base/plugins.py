@@ -212,7 +212,7 @@ def load(
 
     Args:
         kind: what they add.
-        wanted: the type of the object that an entry point leads to.
+        expected: the type of the object that an entry point leads to.
         names_of: the names under which it is looked up.
         ours: names that are taken.
     """

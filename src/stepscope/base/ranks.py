@@ -281,7 +281,7 @@ def this_process() -> Process:
 def in_process_group(process: Process, rank: int, world_size: int) -> Process:
     """The process with the rank that torch.distributed gives it.
 
-    Its launcher's place on the node is kept only if the launcher states the same rank of the same size: a process made
+    Its launcher's place on the node stays only if the launcher states the same rank of the same size: a process made
     by `torch.multiprocessing.spawn` has its parent's variables.
     """
     same = (rank, world_size) == (process.rank, process.world_size)

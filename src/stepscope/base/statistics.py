@@ -1,4 +1,4 @@
-"""Summarizes measured times, and says whether they can be trusted."""
+"""Statistics of measured times, and whether they can be trusted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STABLE_BELOW = 0.02
 
 CONFIDENCE = 0.95
 _NEIGHBOR_DISTANCE = 2
-"""The numbers of neighbouring iterations differ by this at most."""
+"""Numbers of neighbouring iterations differ by at most this."""
 
 _MAX_DEGREES = 1000.0
 """From here on one quantile of Student's distribution serves for all: a thousandth wider than the normal one's."""
@@ -122,8 +122,7 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def is_informative(half: float, value: float) -> bool:
-    """Whether an interval, `half` to either side, says anything about a time or a rate: one that reaches 0 comes from
-    too few or contradictory values, and no answer states it.
+    """Whether an interval of a time or rate, `half` to either side, excludes 0; others come from too few values.
 
     >>> is_informative(4, 10), is_informative(10, 10), is_informative(0, 0)
     (True, False, True)
@@ -132,9 +131,9 @@ def is_informative(half: float, value: float) -> bool:
 
 
 def effective_sample_size(weight: int, squares: int) -> float:
-    """How many equally weighted times would give as certain a mean, from the sum of weights and of their squares.
+    """Kish's effective sample size, from the sum of weights and of their squares.
 
-    L. Kish, "Survey Sampling", 1965.
+    L. Kish, "Survey Sampling", 1965: so many equally weighted times would give as certain a mean.
 
     >>> tell_as_much(1 + 1 + 1, 1 + 1 + 1), tell_as_much(1 + 1 + 4, 1 + 1 + 16)
     (3.0, 2.0)
@@ -174,8 +173,7 @@ def describe(values: Sequence[float], weights: Sequence[int] | None = None) -> S
 
 
 def describe_blocks(times: Sequence[int], weights: Sequence[int], block_sums: Sequence[int]) -> Statistics | None:
-    """Statistics of times that each stand for several times of which only the sum is known: median and percentiles are
-    of the times; mean, deviation and interval of the means of the blocks. None when there are none.
+    """Statistics of block samples: percentiles of the sampled times, mean and confidence interval of block means.
 
     >>> describe_blocks([1, 1, 1], [2, 2, 2], [2, 10, 6]).mean
     3.0

@@ -1,4 +1,4 @@
-"""The phases of a training step: the words of recorders, files, tables and answers alike."""
+"""The phases of a training step: the words of recorders, files, tables and answers."""
 
 from __future__ import annotations
 

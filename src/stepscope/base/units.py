@@ -55,7 +55,7 @@ def bandwidth_text(bytes_per_second: float | None) -> str:
 
 
 def flops_text(count: float | None, *, per_second: bool = False) -> str:
-    """Operations with a decimal prefix: `4_411_000_000` → `4.411 GFLOP`; integers count alike."""
+    """Operations with a decimal prefix: `4_411_000_000` → `4.411 GFLOP`; integers likewise."""
     if count is None or math.isnan(count):
         return NOT_MEASURED
     unit = "FLOP/s" if per_second else "FLOP"

@@ -80,16 +80,13 @@ class Finding:
         advice: what to do, in PyTorch's terms.
         query: what reproduces the number: a `stepscope` command, or SQL for `stepscope sql SRC`; empty for `stepscope
             findings SRC --id RULE --json`, if nothing simpler does.
-        saving_ns: an upper bound of the ranks' own saving in a mean step; None if no saving is stated. The wait of
-            others for them is added (`Waiting`): no cure saves more, in any job that has this recording.
-        hidden_ns: how much more that may be because the cure also saves host time that lies beside device work now
-            (`Facts.hidden`).
+        saving_ns: upper bound of the ranks' own saving in a mean step; None if no saving is stated. The engine adds the
+            waits of others for them (`Waiting`).
+        hidden_ns: what the cure saves beyond that because it also frees host time that device work hides (`Facts.hidden`).
         lost_on: whose time that is: `ranks` for the mean of all, a number for that rank alone, `job` if it already
             includes waits of ranks for each other.
-        step_ns: the mean step that contains and limits its saving (ns), if that is of the run's phases instead of the
-            recording's mean step.
-        at_least: what every job that has this recording saves by the advice (ns), and the recorded evidence for it;
-            None for 0, which is all that a recording of the loss shows.
+        step_ns: the mean step that limits the saving (ns), if it is that of the phases.
+        min_saving: what every job with this recording saves (ns), and the evidence for it; None for 0.
         confidence: how sure the cause is.
         evidence: rows that show it, the most informative first.
         rank, step: where it was seen; None for all.

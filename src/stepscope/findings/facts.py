@@ -74,7 +74,7 @@ class Facts(Recorded):
         return measure_times(self.scope)
 
     @cached_property
-    def lateness(self) -> RankSkew | None:
+    def rank_skew(self) -> RankSkew | None:
         """Which ranks the others wait for in collectives that were matched over ranks; None if none was."""
         if not self.matched_over_ranks:
             return None
@@ -85,32 +85,32 @@ class Facts(Recorded):
     @cached_property
     def late(self) -> Straggler | None:
         """The ranks that the others wait for: according to collectives, or else phases."""
-        if self.lateness is not None:
-            return late_in_collectives(self.lateness)
+        if self.rank_skew is not None:
+            return late_in_collectives(self.rank_skew)
         return None if self.phases is None else self.phases.late
 
     @cached_property
     def waited_for_late_ns(self) -> float:
         """How long ranks wait for those that `late` names, in a mean step (ns): the loss `straggling-rank`, not
         communication. 0 if phases are the source, whose times exclude it."""
-        if self.late is None or self.lateness is None:
+        if self.late is None or self.rank_skew is None:
             return 0.0
-        charged = recorded_skew(self.lateness)
+        charged = recorded_skew(self.rank_skew)
         return self._in_the_mean(sum(charged[rank] for rank in self.late.ranks))
 
     @cached_property
     def waited_unrecorded_ns(self) -> float:
         """How long ranks wait for what late ones did before their recordings start, in a mean step (ns)."""
-        if self.lateness is None:
+        if self.rank_skew is None:
             return 0.0
         from stepscope.analysis.ranks.skew import CAUSES
 
-        before = self.lateness.charged_ns[:, CAUSES.index("before the recording")].sum()
-        return self._in_the_mean(self.lateness.per_step(float(before)))
+        before = self.rank_skew.charged_ns[:, CAUSES.index("before the recording")].sum()
+        return self._in_the_mean(self.rank_skew.per_step(float(before)))
 
     def _in_the_mean(self, lost_ns: float) -> float:
         """Converts the loss of one of the others (ns) to the mean of all ranks."""
-        ranks = len(self.lateness.ranks) if self.lateness is not None else 1
+        ranks = len(self.rank_skew.ranks) if self.rank_skew is not None else 1
         return lost_ns * (ranks - 1) / ranks
 
     @property
@@ -130,7 +130,7 @@ class Facts(Recorded):
 
     @property
     def confidence(self) -> Literal["high", "medium"]:
-        """How sure the loss of a part of the step is: phases do not show what runs beside them."""
+        """How sure the loss of a part of the step is: phases do not show what overlaps them."""
         return "high" if self.phases_alone is None else "medium"
 
     @cached_property
@@ -186,7 +186,7 @@ class Facts(Recorded):
 
     @cached_property
     def step_ns(self) -> int:
-        """Mean length of a step, or of what stands in for it (ns); 0 if there is neither."""
+        """Mean length of a step, or of what replaces it (ns); 0 if there is neither."""
         if self.phases_alone is not None:
             return round(self.phases_alone.step_ns)
         return sum(part or 0 for part in self.parts.values())
@@ -418,7 +418,7 @@ class Facts(Recorded):
         return typical_step(self.scope, self.counted, marked=self.has_steps)
 
     def host(self, text: str) -> list[Row]:
-        """Rows of a query in which `{counted}` stands for the condition on events of the counted steps."""
+        """Rows of a query in which `{counted}` is the condition on events of the counted steps."""
         return self._rows(text.replace("{counted}", self.counted))
 
     def to_repeat(self, text: str) -> str:

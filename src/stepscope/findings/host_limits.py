@@ -13,7 +13,7 @@ class HostLimit:
 
     Args:
         threshold: the share (1 is 100 %) that it is compared with.
-        least: whether the metric should be at least that; else at most that.
+        is_minimum: whether the metric should be at least that; else at most that.
         of_host: whether it means nothing if a device does the work: the host need not be busy then.
     """
 

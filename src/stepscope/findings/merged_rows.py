@@ -1,4 +1,4 @@
-"""Merges rows of evidence that are alike."""
+"""Merges similar rows of evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of a mean that a single step makes it is said so: the other steps lose much less."""
+"""Says if a single step dominates a mean: the other steps lose much less."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _OF_PHASE = """
 
 
 def in_one_step(lost_ns: Mapping[tuple[int, int], float], *, ranks: int = 1, steps: int | None = None) -> str:
-    """What part of a loss one step has, in words that follow it; nothing where it is not most, or where steps are few.
+    """The share of a loss that one step has, as the end of a sentence; empty if it is at most half, or steps are few.
 
     Args:
         lost_ns: by rank and step.
-        ranks: how many there are; the rank is named where there are several.
-        steps: how many steps the mean is of, where some are not among them.
+        ranks: how many there are; the rank is named if there are several.
+        steps: how many steps the mean is over, if some have no loss.
 
     >>> in_one_step({(0, 3): 1.0, (0, 4): 8.0, (0, 5): 1.0})
     ', 80.0 % of it in step 4 alone'
@@ -42,14 +42,14 @@ def in_one_step(lost_ns: Mapping[tuple[int, int], float], *, ranks: int = 1, ste
 
 
 def phase_in_one_step(facts: Facts, phase: str) -> str:
-    """The same of a phase of the run's kept steps."""
+    """The same for a phase of the run's recorded steps."""
     rows = facts.scope.sql(_OF_PHASE, {"phase": phase}).to_pylist()
     lost = {(row["rank"], row["step"]): row["ns"] for row in rows}
     return in_one_step(lost, ranks=len({row["rank"] for row in rows}))
 
 
 def part_in_one_step(facts: Facts, part: str) -> str:
-    """The same of a part of the traced steps."""
+    """The same for a part of the traced steps."""
     if not facts.has_steps or len({broken.span for broken in facts.times.broken}) > 1:
         return ""
     column = PARTS.index(part)

@@ -42,7 +42,7 @@ class Recorded:
 
     @cached_property
     def phases_without_device(self) -> PhaseMeans | None:
-        """The phases, if no work of a device is recorded beside them; else None."""
+        """The phases, if no work of a device is recorded with them; else None."""
         return None if self.has_rows("device_event") else self.phases
 
     @cached_property

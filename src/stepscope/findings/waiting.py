@@ -33,7 +33,7 @@ _WAITS = """
 waiting."""
 
 _MEETINGS = """
-    SELECT DISTINCT rank, min(rank) OVER (PARTITION BY match_id) AS beside
+    SELECT DISTINCT rank, min(rank) OVER (PARTITION BY match_id) AS first_rank
     FROM collective WHERE match_id IS NOT NULL
 """
 
@@ -111,5 +111,5 @@ def _meet(facts: Facts, ranks: tuple[int, ...]) -> bool:
         return rank
 
     for row in facts.scope.sql(_MEETINGS).to_pylist():
-        group[of(row["rank"])] = of(row["beside"])
+        group[of(row["rank"])] = of(row["first_rank"])
     return len({of(rank) for rank in ranks}) == 1

@@ -167,7 +167,7 @@ def _events(
     first_id: int,
     renumbering: dict[str, _Numbers],
 ) -> tuple[pa.Table, dict[str, Int32s]]:
-    """The kept events as rows of `captured_event`, and their columns as numbers."""
+    """The replayed events as rows of `captured_event`, and their columns as numbers."""
     columns = {name: values[is_replayed] for name, values in source.events.items()}
     for name, renumbered in renumbering.items():
         columns[name] = renumbered(columns[name])

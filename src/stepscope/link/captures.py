@@ -61,7 +61,7 @@ class Captured:
         words: the words for its numbers of kinds, roles and names.
         texts: tables that the numbers in `events` refer to: `module`, `operator_input`, `kernel_source`
             and `call_stack`.
-        told: what is known of collectives at each launch.
+        calls: what is known of collectives at each launch.
     """
 
     rule: str
@@ -85,7 +85,7 @@ class Captured:
 
 
 class Windows(NamedTuple):
-    """Captures by time: positions of the calls that begin and end each, with their thread and times."""
+    """Captures by time: the position of the call that starts each, its thread and times."""
 
     start_call: Int32s
     thread: Int64s

@@ -295,7 +295,7 @@ def first_step_starved(recording: Recording) -> CheckResult:
     fine="no device work was replayed from a graph.",
 )
 def graph_replay_unattributed(recording: Recording) -> CheckResult:
-    """Device work replayed from CUDA graphs. One launch stands for all kernels of the graph, and the operators ran when
+    """Device work replayed from CUDA graphs. One launch starts all kernels of the graph, and the operators ran when
     the graph was captured: in the recording itself, or in one that is given with it (`--capture FILE`). A replay gets
     the operators and modules of a capture if its work agrees with that capture in number, order and names, and with no
     other one; otherwise its work belongs to no operator. If a graph was launched and none of its work is in the
@@ -457,7 +457,7 @@ def memory_totals(recording: Recording) -> CheckResult:
 @check("truncated", "file", "device-work", fine="the file is complete.")
 def truncated(recording: Recording) -> CheckResult:
     """The file ends before its JSON does: the job was killed while it wrote, or the disk was full. Every event before
-    the end is kept. If no step is complete then, it is unknown which device work is missing.
+    the end is read. If no step is complete then, it is unknown which device work is missing.
     """
     cut = recording.report.truncated
     some = bool(recording.steps.complete.any())

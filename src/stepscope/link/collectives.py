@@ -129,7 +129,7 @@ class CollectiveCalls:
         sized_at, typed_at: the innermost event around it whose inputs show the size and the type; -1 for none.
         sized, typed: the index in `messages` of what they show.
         arguments: distinct arguments, without the number of each collective in its group.
-        alike: for each row that events stated the index of its arguments.
+        argument_row: for each row that events stated the index of its arguments.
         sequence: and that number, `_NONE` for none.
         messages: what distinct inputs show.
         facts: what the recording says about its groups.
@@ -266,9 +266,8 @@ class _CollectiveTable:
         """Adds what is known of some collectives.
 
         Args:
-            told: the source.
             place: for each collective its index in the source, -1 if the source says nothing about it.
-            own: the arguments that each kernel states itself, -1 for none.
+            kernel_arguments: the arguments that each kernel states itself, -1 for none.
             label: the name of each, an index in `labels`.
             replayed: whether graphs replay them: the sequence numbers of the captured calls are then not those of the
                 replays.
@@ -326,7 +325,7 @@ _DESCRIBED = {*READ["collective_args"].names, "bytes", "library"} - {"sequence"}
 
 
 def _each(values: list[Any], which: NDArray[Any], kind: pa.DataType) -> pa.Array:
-    """Values by index. Each text is kept once: the list of a large group's ranks takes megabytes, and each of its
+    """Values by index. Each text is stored once: the list of a large group's ranks takes megabytes, and each of its
     collectives has it."""
     if not pa.types.is_string(kind):
         return pa.array(values, kind).take(pa.array(which))

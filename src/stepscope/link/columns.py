@@ -76,7 +76,7 @@ def words(table: pa.Table, name: str) -> tuple[NDArray[np.int32], list[str]]:
 
 
 def _dictionaries(table: pa.Table, name: str) -> list[tuple[NDArray[np.int32], list[str]]]:
-    """Each chunk of a text column as indices and words; index -1 stands for NULL.
+    """Each chunk of a text column as indices and words; index -1 is NULL.
 
     Consecutive chunks with the same words share one list; those of a reader, one for each slice of a file, mostly do.
     """

@@ -55,7 +55,7 @@ class Period:
         rule: how it was found, one of RULES.
         name: of what recurs at the start of each repeat.
         start, end: of each repeat, on the host.
-        alike: how much of its content each shares with the typical one, 0 to 1.
+        similarity: how much of its content each shares with the typical one, 0 to 1.
         complete: false for a last one that the end of the recording cut off: it is unlike the others, or has
             less than each of them.
     """

@@ -1,8 +1,7 @@
 """The call stack of each operator and runtime call: the frames of the program that lead to it.
 
 Old traces state stacks as a text of each operator, current ones record every Python frame as an event. Here both become
-rows of `call_stack`. Of the frames, those of the program's own code are kept, or, if there are none, all that are in a
-file. What runs in backward has the stack of its forward operator, as in torch's own tables.
+rows of `call_stack`. Of the frames, those of the program's own code are stored, or, if there are none, all that are in a file. What runs in backward has the stack of its forward operator, as in torch's own tables.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ def _distinct_stacks(host: Host, program: Int32s, innermost: Int32s, rows: Int64
 
 
 def _tree(host: Host, program: Int32s, innermost: Int32s, text: Int32s, width: int) -> tuple[Int64s, _Tree]:
-    """The node of each kept frame, -1 elsewhere: frames with one name and caller are one node.
+    """The node of each frame, -1 elsewhere: frames with one name and caller are one node.
 
     Callers of the program's frames are only frames of the program.
     """

@@ -1,4 +1,4 @@
-"""The tables of memory: what allocators did, and what they held. `tables.DECLARED` has them with the others."""
+"""The tables of memory: what allocators did and had. `tables.DECLARED` has them with the others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MEMORY_TABLES = (
         Column("role", WORD, "what was going on according to its call stack, in a memory snapshot: forward, backward, optimizer, zero_grad or parameters (a module was built or moved); also backward for a thread without any frame if others have some", nullable=True),
         Column("operator_name", WORD, "operator that its call stack names, in a memory snapshot", nullable=True),
         Column("stack_id", ROW, "its own call stack (see table call_stack), in a memory snapshot", nullable=True, of="call_stack"),
-        Column("annotation", WORD, "what the program had told the allocator by then (_set_memory_metadata), or what was compiled", nullable=True),
+        Column("annotation", WORD, "what the program had passed to the allocator by then (_set_memory_metadata), or what was compiled", nullable=True),
         Column("operator_id", EVENT, "innermost operator of the thread at that time", nullable=True, of="host_event", by=LINK),
         measures=None,
     ),

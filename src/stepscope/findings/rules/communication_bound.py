@@ -23,7 +23,7 @@ _UNRECORDED = 0.05
 _EXCHANGES = frozenset({"all_to_all", "send_recv"})
 _MESSAGES = frozenset({"send", "recv"})
 _SHARDED = frozenset({"all_gather", "reduce_scatter"})
-_INFERENCE = ("fewer ranks to a layer", "smaller types", "one part of the batch beside another")
+_INFERENCE = ("fewer ranks to a layer", "smaller types", "overlapping parts of the batch")
 
 
 @rule(

@@ -92,7 +92,7 @@ _COPIES = f"""
 )
 def pageable_copies(facts: Facts) -> Iterator[Finding]:
     """A copy from pageable memory goes through a buffer and blocks the host, so nothing hides it. At most the time of
-    copies with nothing else running can be saved, if pinned copies run beside computation, plus the time in which calls
+    copies with nothing else running can be saved, if pinned copies overlap computation, plus the time in which calls
     that copy block the host; pinned copies may be slower than the link, too.
     """
     rows = facts.host(_COPIES.replace("{steps}", str(facts.steps)))
@@ -124,7 +124,7 @@ def _pin(facts: Facts, directions: set[str]) -> str:
         allocate = "hipHostMalloc" if api == "hip" else "cudaMallocHost"
         return (
             f"Pin the host's buffers once ({allocate}, {api}HostRegister) and copy with {api}MemcpyAsync on a stream "
-            "of its own, beside computation."
+            "of its own, overlapping computation."
         )
     cures = []
     if directions != {"DtoH"}:

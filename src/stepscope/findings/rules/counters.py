@@ -1,4 +1,4 @@
-"""Rules about hardware counters of kernels, if a counting profiler's report lies beside the recording."""
+"""Rules about hardware counters of kernels, if a counting profiler's report was recorded too."""
 
 from __future__ import annotations
 

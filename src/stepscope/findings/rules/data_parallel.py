@@ -127,7 +127,7 @@ def broadcast_buffers(facts: Facts) -> Iterator[Finding]:
         confidence="high",
         evidence=(row,),
         advice="DistributedDataParallel(..., broadcast_buffers=False) where buffers are only BatchNorm's running "
-        "statistics; SyncBatchNorm computes them alike on all ranks.",
+        "statistics; SyncBatchNorm computes the same on all ranks.",
         query=facts.to_repeat(f"{_BROADCASTS} SELECT sum(host_ns) / {facts.steps} FROM sent"),
     )
 
@@ -176,7 +176,7 @@ def small_all_reduces(facts: Facts) -> Iterator[Finding]:
     float32. Their contents are not recorded: gradients of parameters, or other tensors.
 
     At most the time of their kernels and of the host's calls for them can be saved, of these no more than the time in
-    which no kernel computes; kernels may run beside others, and their contents still have to be exchanged.
+    which no kernel computes; kernels may overlap others, and their contents still have to be exchanged.
     """
     rows = [row for row in _all_reduces(facts) if row["bytes"] < _SIZE.value]
     calls = sum(row["calls"] for row in rows) / facts.steps

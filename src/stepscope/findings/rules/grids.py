@@ -112,7 +112,7 @@ def low_occupancy(facts: Facts) -> Iterator[Finding]:
 
 @kernel_rule(
     "tail-waves",
-    "Kernels of a little more than a whole number of waves of blocks.",
+    "Kernels whose last wave of blocks is mostly empty.",
     _TAILS,
     _WAVES,
     trade_off="Other sizes are another model: a larger one takes more of everything else.",
@@ -137,7 +137,7 @@ def tail_waves(facts: Facts) -> Iterator[Finding]:
         time_ns=lost,
         confidence="low",
         evidence=first(rows),
-        advice="Choose batch, sequence and feature sizes so that blocks fill whole waves"
+        advice="Choose batch, sequence and feature sizes so that blocks fill their waves"
         + "; let torch.compile(mode='max-autotune') choose tiles." * facts.in_pytorch
         + "." * (not facts.in_pytorch),
         query=facts.to_repeat(f"{_BLOCKS} SELECT {_LOST} / {facts.steps} FROM waves"),

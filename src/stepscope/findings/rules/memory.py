@@ -171,7 +171,7 @@ _STEP_GROWTH = Threshold(
 def kept_memory(facts: Facts) -> Iterator[Finding]:
     """Memory allocated at the end of each step except the first: it must grow in every one, by the median of these at
     least. Allocations of one of them that are alive at the end of the last are grouped by operator and call stack;
-    groups in which all of these steps kept some are candidates for a leak. It saves no time, but the run will run out
+    groups that retain some from each of these steps are candidates for a leak. It saves no time, but the run will run out
     of memory. `growing-memory` examines a run's phases.
     """
     growing = [growth for growth in map(_growth_each_step, facts.memories) if growth is not None]
@@ -215,7 +215,7 @@ def _growth_each_step(memory: Memory) -> tuple[Memory, int, list[int]] | None:
 
 
 def _sites(memory: Memory, ends: list[int]) -> list[dict[str, Any]]:
-    """What each of the steps kept until the end of the last, by allocation site; the most first."""
+    """What each of the steps retains until the end of the last, by allocation site; the most first."""
     retained: dict[tuple[int, int], list[int]] = {}
     steps = len(ends) - 1
     for place, (start, end) in enumerate(pairwise(ends)):
@@ -280,7 +280,7 @@ def growing_memory(facts: Facts) -> Iterator[Finding]:
         confidence="high",
         evidence=({"rank": row["rank"], "samples": len(row["steps"]), "steps": steps},),
         rank=row["rank"],
-        advice="Look for losses or outputs kept without .detach(), then take a memory snapshot.",
+        advice="Look for losses or outputs stored without .detach(), then take a memory snapshot.",
         query="stepscope phases SRC --by step",
     )
 
@@ -307,8 +307,7 @@ _IN_PIECES = Threshold(
     rests_on=("memory",),
 )
 def out_of_memory(facts: Facts) -> Iterator[Finding]:
-    """The last time that an allocation failed on a device, with the requested and the free memory. If the allocator
-    held that much unused, but in no piece that was large enough, fragmentation explains the failure, and segments that
+    """The last time that an allocation failed on a device, with the requested and the free memory. If the allocator had cached that much, but in no piece that was large enough, fragmentation explains the failure, and segments that
     can grow (`expandable_segments:True`) avoid it. Before it fails, the allocator returns entirely unused segments, so
     the remaining free memory lies between blocks in use. It saves no time.
     """

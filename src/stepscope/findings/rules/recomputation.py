@@ -32,9 +32,9 @@ _LAUNCHED = """
         FROM above JOIN host_event AS op ON op.rank = above.rank AND op.id = above.parent_id
         WHERE above.role IS DISTINCT FROM 'backward'
     ), launched AS (
-        SELECT op.name, work.dur_ns, work.kernels, told.again
+        SELECT op.name, work.dur_ns, work.kernels, reruns.again
         FROM work
-        JOIN (SELECT rank, operator_id, bool_or(again) AS again FROM above GROUP BY ALL) AS told
+        JOIN (SELECT rank, operator_id, bool_or(again) AS again FROM above GROUP BY ALL) AS reruns
             USING (rank, operator_id)
         JOIN host_event AS op ON op.rank = work.rank AND op.id = work.operator_id
     )
@@ -45,9 +45,9 @@ have a number, or that node is a checkpoint's."""
 _NODES = """
     SELECT sum(dur_ns)::BIGINT AS ns FROM (
         SELECT DISTINCT rank, above.id, above.dur_ns
-        FROM above JOIN (SELECT rank, operator_id, bool_or(again) AS again FROM above GROUP BY ALL) AS told
+        FROM above JOIN (SELECT rank, operator_id, bool_or(again) AS again FROM above GROUP BY ALL) AS reruns
             USING (rank, operator_id)
-        WHERE role = 'backward' AND told.again
+        WHERE role = 'backward' AND reruns.again
     )
 """
 

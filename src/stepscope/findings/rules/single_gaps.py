@@ -80,10 +80,9 @@ def cold_start(facts: Facts) -> Iterator[Finding]:
 def single_gaps(facts: Facts) -> Iterator[Finding]:
     """The waits that `host-bound` would count, if the five longest gaps of a step contain most of them: those of at
     least 100 µs and 5 % of the step's waits. Launching less does not shorten them. The finding names what fills a gap:
-    runtime calls of one name that cover half of it, or the innermost operator, Python frame or range that does. The
-    short ones beside them stay with `host-bound`.
+    runtime calls of one name that cover half of it, or the innermost operator, Python frame or range that does. `host-bound` counts the short ones.
 
-    At most all of it can be saved, plus the time of the fillers beside the gaps, while the device works: a host without
+    At most all of it can be saved, plus the time of the fillers outside of the gaps, while the device works: a host without
     them gets ahead, and hides other waits.
     """
     yield from _loss(

@@ -79,13 +79,15 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
     from stepscope.analysis.ranks.delay_cause import explain_delay
     from stepscope.analysis.ranks.skew import CAUSES
 
-    lateness, rank = facts.lateness, late.ranks[0]
-    assert lateness is not None  # noqa: S101  # they name who is late
-    charged = lateness.by_rank(lateness.charged_ns)[rank].tolist()
-    words = f"the others wait {time_text(late.skew_ns)} per step for rank {rank} in collectives{_in_one_step(lateness, rank)}"
-    if because := explain_delay(facts.scope, lateness, rank, recorded=True):
+    skew, rank = facts.rank_skew, late.ranks[0]
+    assert skew is not None  # noqa: S101  # they name who is late
+    charged = skew.by_rank(skew.charged_ns)[rank].tolist()
+    words = (
+        f"the others wait {time_text(late.skew_ns)} per step for rank {rank} in collectives{_in_one_step(skew, rank)}"
+    )
+    if because := explain_delay(facts.scope, skew, rank, recorded=True):
         words += f": {because}"
-    before_ns = lateness.per_step(charged[CAUSES.index("before the recording")])
+    before_ns = skew.per_step(charged[CAUSES.index("before the recording")])
     if before_ns >= _SHARE.value * facts.step_ns:
         words += f"; {time_text(before_ns)} more are before its recording starts and not counted"
     if len(late.ranks) > 1:
@@ -99,7 +101,7 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
         saving_ns=late.skew_ns,
         lost_on="job",
         evidence=first(
-            {"rank": rank, "cause": cause, "skew_ns": round(lateness.per_step(ns))}
+            {"rank": rank, "cause": cause, "skew_ns": round(skew.per_step(ns))}
             for cause, ns in sorted(zip(CAUSES, charged, strict=True), key=lambda pair: -abs(pair[1]))
             if ns
         ),
@@ -110,14 +112,14 @@ def _of_collectives(facts: Facts, late: Straggler) -> Finding:
     )
 
 
-def _in_one_step(lateness: RankSkew, rank: int) -> str:
+def _in_one_step(skew: RankSkew, rank: int) -> str:
     """Whether one step makes the mean, in words."""
     by_step: dict[tuple[int, int], float] = {}
-    of_rank = lateness.late == rank
-    charged = recorded_charges(lateness).sum(axis=1)
-    for step, ns in zip(lateness.step[of_rank].tolist(), charged[of_rank].tolist(), strict=True):
+    of_rank = skew.late == rank
+    charged = recorded_charges(skew).sum(axis=1)
+    for step, ns in zip(skew.step[of_rank].tolist(), charged[of_rank].tolist(), strict=True):
         by_step[rank, step] = by_step.get((rank, step), 0.0) + ns
-    return in_one_step(by_step, steps=round(lateness.steps))
+    return in_one_step(by_step, steps=round(skew.steps))
 
 
 def _of_phases(facts: Facts, late: Straggler, phase: str) -> Finding:
@@ -139,7 +141,7 @@ def _of_phases(facts: Facts, late: Straggler, phase: str) -> Finding:
             for name, row in facts.phases.ranks[shown_rank].items()
         ),
         rank=rank if len(late.ranks) == 1 else None,
-        advice=f"Look at rank {rank}: {_LOOK_AT[phase]}; a trace of it beside another: "
+        advice=f"Look at rank {rank}: {_LOOK_AT[phase]}; a trace of it and another: "
         f"`stepscope record --trace --ranks {min(other, rank)},{max(other, rank)} "
         f"-- {script_of(facts.scope)}`.",
         query="stepscope phases SRC --by verdict",

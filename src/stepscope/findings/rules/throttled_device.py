@@ -32,8 +32,8 @@ _DEVICES = f"""
 _CAUSES = {
     "heat": (
         "heat",
-        "`nvidia-smi -q -d TEMPERATURE,PERFORMANCE` (or `amd-smi metric`) has its limits: look at the cooling of the node and at "
-        "what runs beside it, and compare it with other nodes, since the slowest rank sets the pace of all.",
+        "`nvidia-smi -q -d TEMPERATURE,PERFORMANCE` (or `amd-smi metric`) has its limits: check the node's cooling and what "
+        "else runs on it, and compare other nodes: the slowest rank delays all.",
     ),
     "power": (
         "its power limit",

@@ -30,7 +30,7 @@ class Aligned:
             show. If none could be tested, the share is 1 for sequence numbers, else 0.5.
         waits: of each matched collective.
         clocks: of each rank.
-        alone: collectives without a partner though the recording should have one: another rank of their group is
+        unmatched: collectives without a partner though the recording should have one: another rank of their group is
             there, or their group is unknown.
         unknown: those among them whose group is unknown, or whose sender and receiver were not recorded.
     """

@@ -301,7 +301,7 @@ def _by_order(ends: _Ends, corrected: Floats, usable: NDArray[np.bool_], ranks: 
     host, ends differ by when each is scheduled. Infinite if contradicted.
 
     Args:
-        told: the ends whose matches have several ranks with clocks that agree.
+        usable: the ends whose matches have several ranks with clocks that agree.
     """
     match, rank, left = ends.match[usable], ends.rank[usable], corrected[usable]
     arrived = ends.start[usable] - ends.end[usable] + left

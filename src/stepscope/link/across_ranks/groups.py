@@ -1,6 +1,6 @@
 """The process group of each collective, as far as its recording shows.
 
-One name may stand for several groups: those of tensor parallelism often have the same name on every node. Their ranks,
+One name may belong to several groups: those of tensor parallelism often have the same name on every node. Their ranks,
 or the library's own number of the communicator, distinguish them.
 """
 
