@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from tests.examples import examples
+from tests.literal import literal_store
 
 from stepscope.base.cpu_quota import processors
 from stepscope.query.ask import ask
@@ -128,7 +129,7 @@ def make_store() -> Iterator[Callable[[Rows], Store]]:
     stores: list[Store] = []
 
     def make(rows: Rows) -> Store:
-        stores.append(Store.from_rows(rows))
+        stores.append(literal_store(rows))
         return stores[-1]
 
     yield make

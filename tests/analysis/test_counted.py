@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
+from tests.literal import literal_store
 
 from stepscope.analysis.counted import COUNTED_STEPS, left_out_of_means
 from stepscope.api.comparisons import diff
 from stepscope.api.trace import Trace
 from stepscope.query.scope import Scope
-from stepscope.store.open import Store
 
 
 def recording(*ranks: tuple[int, ...], cut: tuple[int, ...] = ()) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def recording(*ranks: tuple[int, ...], cut: tuple[int, ...] = ()) -> dict[str, A
 
 
 def counted(rows: dict[str, Any], **chosen: Any) -> list[tuple[int, int]]:
-    with Store.from_rows(rows) as store, Scope(store, **chosen) as scope:
+    with literal_store(rows) as store, Scope(store, **chosen) as scope:
         found = scope.sql(f"SELECT rank, step FROM ({COUNTED_STEPS}) ORDER BY ALL").to_pylist()
     return [(row["rank"], row["step"]) for row in found]
 
@@ -50,7 +50,7 @@ def test_what_alone_was_asked_for_counts(steps, left):
 
 def test_every_mean_of_a_step_is_without_the_slow_first_one_and_says_so():
     told = "Means leave out step 0, a slow first one (4.000 µs; the others' median is 1.000 µs)."
-    with Trace(Store.from_rows(recording((4_000, 1_000, 1_100, 900)))) as trace:
+    with Trace(literal_store(recording((4_000, 1_000, 1_100, 900)))) as trace:
         mean = trace.ask("steps", by="mean")
         assert [(row["steps"], row["total_ns"]) for row in mean.rows()] == [(3, 1_000)]
         assert mean.note == told
@@ -66,7 +66,7 @@ def test_every_mean_of_a_step_is_without_the_slow_first_one_and_says_so():
 @pytest.mark.parametrize("by", ["category", "operator", "kernel"])
 def test_comparison_is_without_the_slow_first_step_and_says_so(by):
     before, after = recording((4_000, 1_000, 1_100, 900)), recording((900, 1_000, 1_100, 1_000))
-    with Trace(Store.from_rows(before)) as one, Trace(Store.from_rows(after)) as other:
+    with Trace(literal_store(before)) as one, Trace(literal_store(after)) as other:
         answer = diff(one, other, by=by)
     assert answer.rows()[0]["before_ns"] == answer.rows()[0]["after_ns"] == 1_000
     assert "Before: Means leave out step 0, a slow first one" in answer.note
@@ -74,25 +74,25 @@ def test_comparison_is_without_the_slow_first_step_and_says_so(by):
 
 
 def test_nothing_is_said_where_every_step_counts():
-    with Store.from_rows(recording((100, 100, 100))) as store, Scope(store) as scope:
+    with literal_store(recording((100, 100, 100))) as store, Scope(store) as scope:
         assert left_out_of_means(scope) == ""
 
 
 def test_steps_that_were_cut_are_named():
     rows = recording((100, 100, 50, 0), cut=(2, 3))
-    with Store.from_rows(rows) as store, Scope(store) as scope:
+    with literal_store(rows) as store, Scope(store) as scope:
         assert left_out_of_means(scope) == "Means leave out steps 2, 3, recorded in part."
 
 
 def test_means_of_steps_in_part_say_so():
     told = "No step is complete: means are of steps recorded in part."
-    with Trace(Store.from_rows(recording((100, 100), cut=(0, 1)))) as trace:
+    with Trace(literal_store(recording((100, 100), cut=(0, 1)))) as trace:
         assert trace.ask("steps").note == trace.ask("steps", by="mean").note == told
         assert told in {row["text"] for row in trace.ask("summary").rows()}
     rows = recording((100, 100), (100, 100))
     for step in rows["step"]:
         step["complete"] = step["rank"] == 0
-    with Store.from_rows(rows) as store, Scope(store) as scope:
+    with literal_store(rows) as store, Scope(store) as scope:
         told = "No step of rank 1 is complete: means are of steps recorded in part."
         assert left_out_of_means(scope) == told
 
@@ -103,6 +103,6 @@ def test_a_step_that_other_ranks_count_is_named_with_its_rank():
          "complete": (rank, step) not in {(1, 3), (2, 2)} and step < 4}
         for rank in range(3) for step in range(5)
     ]  # fmt: skip
-    with Store.from_rows({"step": steps}) as store, Scope(store) as scope:
+    with literal_store({"step": steps}) as store, Scope(store) as scope:
         told = "Means leave out step 2 of rank 2 and step 3 of rank 1 and step 4, recorded in part."
         assert left_out_of_means(scope) == told

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.literal import literal_store
 
 from stepscope.analysis.operators.calls import distinct_rows
 from stepscope.analysis.operators.charging import NO_STEP
 from stepscope.analysis.operators.work import classes_of, device_work_of
 from stepscope.query.scope import Scope
-from stepscope.store.open import Store
 
 MM = {"dims": "[[8, 4], [4, 2]]", "types": '["float", "float"]'}
 LINEAR = {"dims": "[[8, 4], [2, 4], []]", "types": '["float", "float", ""]'}
@@ -348,7 +348,7 @@ def test_device_time_and_calls_add_up_whatever_launched_what(forest, kernels):
             for operator, ns, name in kernels
         ],
     }
-    with Store.from_rows(rows) as store, Scope(store) as scope:
+    with literal_store(rows) as store, Scope(store) as scope:
         found = device_work_of(scope)
         calls = sum(weight for _, weight in charged(found).values())
     assert found.device_ns == sum(ns for _, ns, _ in kernels)

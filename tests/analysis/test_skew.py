@@ -2,17 +2,17 @@
 
 from typing import Any
 
+from tests.literal import literal_store
 from tests.questions.meetings import MS, Meetings
 
 from stepscope.analysis.ranks.skew import RankSkew, find_skew
 from stepscope.query.scope import Scope
-from stepscope.store.open import Store
 
 _END = 100
 
 
 def _lateness(rows: dict[str, Any]) -> RankSkew:
-    with Store.from_rows(rows) as store, Scope(store) as scope:
+    with literal_store(rows) as store, Scope(store) as scope:
         found = find_skew(scope)
     assert found is not None
     return found

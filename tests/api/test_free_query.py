@@ -1,12 +1,12 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.literal import literal_store
 
 from stepscope.api.free_query import answer_query
 from stepscope.base.errors import UsageError
 from stepscope.query.scope import Scope
 from stepscope.questions import all_questions
-from stepscope.store.open import Store
 
 pytestmark = pytest.mark.slow
 
@@ -137,7 +137,7 @@ def test_only_named_answers_are_computed(make_scope, monkeypatch):
 
 @pytest.fixture(scope="module")
 def steps():
-    with Store.from_rows(STEPS) as store, Scope(store) as scope:
+    with literal_store(STEPS) as store, Scope(store) as scope:
         yield scope
 
 
@@ -178,7 +178,7 @@ def test_what_makes_an_answer_unreliable_marks_what_is_made_of_it(make_scope):
 
 
 def test_two_threads_can_ask_for_answers_of_other_ranks():
-    with Store.from_rows(STEPS) as store, ThreadPoolExecutor(2) as threads:
+    with literal_store(STEPS) as store, ThreadPoolExecutor(2) as threads:
 
         def total(rank: int) -> int:
             with Scope(store, [rank]) as scope:

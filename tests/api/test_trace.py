@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.literal import literal_store
 
 import stepscope
 from stepscope.api.trace import Trace
@@ -14,7 +15,6 @@ from stepscope.query.part import filters_of
 from stepscope.questions import all_questions
 from stepscope.store import place
 from stepscope.store.manifest import write_store_file
-from stepscope.store.open import Store
 
 ROWS = {
     "step": [{"rank": rank, "step": step, "start_ns": 0, "end_ns": 1} for rank in (0, 1) for step in (3, 4)],
@@ -24,7 +24,7 @@ ROWS = {
 
 @pytest.fixture
 def store():
-    with Store.from_rows(ROWS) as store:
+    with literal_store(ROWS) as store:
         yield store
 
 
@@ -186,7 +186,7 @@ def test_its_repr_says_what_it_covers(store):
 def test_closing_deletes_its_scratch_folder(tmp_path):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    with Trace(Store.from_rows({}), scratch=scratch):
+    with Trace(literal_store({}), scratch=scratch):
         assert scratch.exists()
     assert not scratch.exists()
 
@@ -194,8 +194,7 @@ def test_closing_deletes_its_scratch_folder(tmp_path):
 def directory_of(store_directory: Path, **source) -> Path:
     """The smallest store directory there is."""
     import pyarrow.parquet as pq
-
-    from stepscope.store.literal import complete_rows
+    from tests.literal import complete_rows
 
     folder = store_directory / "rank=00000"
     folder.mkdir(parents=True)

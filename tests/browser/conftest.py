@@ -16,6 +16,7 @@ from threading import Lock
 from typing import Any
 
 import pytest
+from tests.literal import literal_store
 from tests.serve.conftest import served  # noqa: F401  # a fixture
 
 from stepscope.api.trace import Trace, open_trace
@@ -212,7 +213,7 @@ class Makes:
 
     def __call__(self, name: str, *sources: Path | dict[str, Any]) -> Made:
         if name not in self.known:
-            opened = [Trace(Store.from_rows(one)) if isinstance(one, dict) else open_trace(one) for one in sources]
+            opened = [Trace(literal_store(one)) if isinstance(one, dict) else open_trace(one) for one in sources]
             jobs = [one for trace in opened for one in trace.jobs.values()]
             shown = [OpenRecording(f"{name} {n}", trace) for n, trace in enumerate(jobs, 1)]
             for one in shown:

@@ -13,10 +13,10 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from tests.literal import complete_rows
 from tests.processes import python
 
 from stepscope.cli.main import main
-from stepscope.store.literal import complete_rows
 from stepscope.store.manifest import write_store_file
 
 ROWS = {

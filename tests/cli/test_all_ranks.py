@@ -5,11 +5,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.literal import literal_store
 
 from stepscope.cli.script.all_ranks import MAX_BYTES, MAX_RANKS, of_one_rank, soon_read, wrote_phases
 from stepscope.query.ask import ask
 from stepscope.questions import find
-from stepscope.store.open import Store
 
 MINE, THEIRS = Path("out/node.a.0.phases.json"), Path("out/node.b.1.phases.json")
 
@@ -81,7 +81,7 @@ def test_few_bytes_are_shown_at_the_end_of_the_job_and_many_are_not(tmp_path):
 def test_one_ranks_rows_keep_the_words_about_all(wrote):
     phases = [{"rank": rank, "phase": phase, "mean_ns": 5.0} for rank in range(3) for phase in ("step", "residual")]
     rank = {"rank": 0, "world_size": 4}
-    with Store.from_rows({"phase": phases, "rank": [rank]}) as store:
+    with literal_store({"phase": phases, "rank": [rank]}) as store:
         answer = ask(find("phases"), store)
     shown = of_one_rank(answer)
     assert [row["rank"] for row in shown.rows()] == [0, 0]

@@ -1,11 +1,11 @@
 """The options that PyProf's users know: `-c` for columns, `-w` for a width, values between spaces."""
 
 import pytest
+from tests.literal import literal_store
 
 from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.report.text import spaced_text
-from stepscope.store.open import Store
 
 
 def test_c_chooses_and_orders_columns(run, store):
@@ -39,7 +39,7 @@ def test_an_answer_has_one_form(run, store, other):
 
 def test_a_value_never_breaks_its_line_or_column():
     kernel = {"name": "void scan\n<int, 1>\x1b[1m(int)", "dur_ns": 5}
-    with Store.from_rows({"device_event": [kernel]}) as store:
+    with literal_store({"device_event": [kernel]}) as store:
         text = spaced_text(ask(find("kernels"), store, columns=["name", "count"]))
     lines = text.splitlines()
     assert lines[0] == "name count"

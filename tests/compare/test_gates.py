@@ -1,10 +1,10 @@
 import pytest
+from tests.literal import literal_store
 
 from stepscope.api.comparisons import diff
 from stepscope.api.trace import Trace
 from stepscope.base.errors import SourceError, UsageError
 from stepscope.compare.gates import judge, parse_gate
-from stepscope.store.open import Store
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ def failed():
                 mean = sum(samples) / len(samples)
                 phase.append({"phase": name, "steps": len(samples), "mean_ns": mean})
                 kept += [{"step": n, "phase": name, "dur_ns": dur} for n, dur in enumerate(samples, 1)]
-            return Trace(Store.from_rows({"phase": phase, "phase_step": kept}))
+            return Trace(literal_store({"phase": phase, "phase_step": kept}))
 
         with run(before) as one, run(after) as two:
             return judge(parse_gate(gate), lambda by: diff(one, two, by=by).rows(), by)
@@ -135,7 +135,7 @@ def test_a_gate_on_what_was_not_recorded_is_an_error(failed):
 def test_a_label_of_one_side_alone_fails_because_nothing_can_be_compared():
     def run(label):
         rows = [{"label": label, "dur_ns": 5}, {"label": "both", "dur_ns": 5}]
-        return Trace(Store.from_rows({"inline_timing": rows}))
+        return Trace(literal_store({"inline_timing": rows}))
 
     with run("old") as one, run("new") as two:
         rows = diff(one, two).rows()
@@ -148,7 +148,7 @@ def test_a_label_of_one_side_alone_fails_because_nothing_can_be_compared():
 def test_step_time_is_the_steps_even_where_the_table_is_about_kernels():
     def run(kernel, end):
         return Trace(
-            Store.from_rows(
+            literal_store(
                 {"step": [{"step": 0, "end_ns": end}], "device_event": [{"step": 0, "name": "gemm", "dur_ns": kernel}]}
             )
         )

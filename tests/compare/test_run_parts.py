@@ -1,11 +1,11 @@
 """Waiting is told from transfer only where the recordings say which steps of which ranks are one."""
 
 import pytest
+from tests.literal import literal_store
 from tests.questions.meetings import Meetings
 
 from stepscope.compare.run_parts import separates_waiting, step_parts
 from stepscope.query.scope import Scope
-from stepscope.store.open import Store
 
 
 @pytest.mark.parametrize(
@@ -26,5 +26,5 @@ def test_waiting_is_told_where_all_ranks_and_marked_steps_are_there(world_size, 
     rows = job.rows()
     rows["step"] = [step | {"rule": rule} for step in rows["step"]]
     rows["rank"] = [{"rank": rank, "world_size": world_size} for rank in range(2)]
-    with Store.from_rows(rows) as store, Scope(store) as scope:
+    with literal_store(rows) as store, Scope(store) as scope:
         assert separates_waiting(scope, step_parts(scope)) == told

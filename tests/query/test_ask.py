@@ -1,12 +1,12 @@
 import pyarrow as pa
 import pytest
+from tests.literal import literal_store
 
 from stepscope.base.errors import StoreError, UsageError
 from stepscope.formats.evidence import EVERYTHING
 from stepscope.query.ask import ask
 from stepscope.query.declare import Column, Parameter, question
 from stepscope.questions import ALL, all_questions, find, names
-from stepscope.store.open import Store
 
 COLUMNS = (
     Column("name", "text", "name of the kernel"),
@@ -58,7 +58,7 @@ def store():
             {"check": "truncated", "severity": "note", "affects": "file", "rank": 1},
         ],
     }
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         yield store
 
 
@@ -152,7 +152,7 @@ def test_an_undeclared_column_is_a_defect_of_the_question(store):
 
 
 def test_an_empty_answer_says_why_and_what_would_fill_it():
-    with Store.from_rows({}) as store:
+    with literal_store({}) as store:
         note = ask(toy, store).note
     assert note == "The recording has no device events. Record with ProfilerActivity.CUDA."
 
@@ -165,7 +165,7 @@ def test_an_answer_empty_by_choice_says_that(store):
 
 def test_a_store_that_went_away_is_an_error_about_the_store(tmp_path):
     (tmp_path / "gone").mkdir()
-    with Store.from_rows({}) as store:
+    with literal_store({}) as store:
         store.directory = tmp_path / "gone"
 
         @question("lost", "Lost?", COLUMNS[:1], rests_on=())
@@ -221,7 +221,7 @@ def test_a_step_of_the_phases_alone_is_no_step_of_the_traces():
         "host_event": [{"name": "aten::mm", "dur_ns": 5, "step": 3}],
         "phase_step": [{"step": step, "dur_ns": 9} for step in (3, 4)],
     }
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         for name in ("summary", "steps", "operators", "kernels"):
             with pytest.raises(UsageError, match="no step 4 in the traces of") as caught:
                 ask(find(name), store, steps=[4])
@@ -229,5 +229,5 @@ def test_a_step_of_the_phases_alone_is_no_step_of_the_traces():
             assert len(ask(find(name), store, steps=[3])) or name == "kernels"
         for name in ("phases", "inline", "findings", "sources", "checks"):
             ask(find(name), store, steps=[4])
-    with Store.from_rows({"phase_step": rows["phase_step"]}) as store:
+    with literal_store({"phase_step": rows["phase_step"]}) as store:
         assert "chosen ranks and steps" in ask(find("steps"), store, steps=[4]).note

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.literal import literal_store
 
 from stepscope.base.errors import UsageError
 from stepscope.query.part import Part
@@ -119,7 +120,7 @@ class Recorded:
         return (sum(total) if total else None), (sum(own) if own else None)
 
     def store(self) -> Store:
-        return Store.from_rows(
+        return literal_store(
             {
                 "host_event": self.host,
                 "device_event": self.device,

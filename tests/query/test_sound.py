@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.literal import literal_store
 from tests.questions.meetings import Meetings
 
 from stepscope.api.comparisons import metrics_diff
@@ -29,7 +30,7 @@ def job() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def store() -> Any:
-    with Store.from_rows(job()) as opened:
+    with literal_store(job()) as opened:
         yield opened
 
 
@@ -63,7 +64,7 @@ def test_one_sound_rank_is_enough(store: Store) -> None:
 
 @pytest.mark.parametrize("name", ["kernels", "steps", "what-if"])
 def test_where_all_ranks_are_damaged_the_figures_are_of_these(name: str) -> None:
-    with Store.from_rows({**job(), "data_check": [{**CUT, "rank": rank} for rank in range(4)]}) as all_cut:
+    with literal_store({**job(), "data_check": [{**CUT, "rank": rank} for rank in range(4)]}) as all_cut:
         table = ask(find(name), all_cut)
     assert table.rows()
     assert {one["explanation"] for one in table.checks} == {"it is cut off. The figures are of damaged ranks alone."}
@@ -74,7 +75,7 @@ def test_a_step_that_one_rank_lost_is_in_no_mean_of_what_if() -> None:
     cut["data_check"] = [{**CUT, "rank": rank} for rank in range(4)]
     (lost,) = (row for row in cut["step"] if (row["rank"], row["step"]) == (3, 1))
     lost |= {"complete": False, "end_ns": lost["start_ns"] + 1}
-    with Store.from_rows(cut) as store:
+    with literal_store(cut) as store:
         given = ask(find("what-if"), store)["step_ns"][0]
         assert given == ask(find("what-if"), store, steps=[0])["step_ns"][0]
 
@@ -87,7 +88,7 @@ def test_counters_of_a_damaged_rank_are_not_compared() -> None:
         "kernel_metric": [value | {"rank": rank, "measured": rank, "value": 1_000.0 + rank} for rank in range(2)],
         "data_check": [{**CUT, "rank": 1}],
     }
-    with Trace(Store.from_rows(rows)) as trace:
+    with Trace(literal_store(rows)) as trace:
         table = metrics_diff(trace, trace)
     assert table.note.startswith("Damaged, and left out of both: rank 1 of before")
     assert table["before"] == [1_000]

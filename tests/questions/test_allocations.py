@@ -1,9 +1,10 @@
 """Each allocation, with its lifetime."""
 
+from tests.literal import literal_store
+
 from stepscope.api.trace import Trace
 from stepscope.query.part import Part
 from stepscope.questions import find
-from stepscope.store.open import Store
 
 
 def event(time, address, size, **more):
@@ -55,7 +56,7 @@ def test_what_is_alive_at_a_moment_at_the_peak_or_in_a_stretch(diff):
 def test_a_report_may_pick_what_is_alive_at_a_moment():
     (moment,) = (one for one in find("memory").parameters if one.name == "at_ns")
     since, until = moment.picks
-    with Store.from_rows(ROWS) as store:
+    with literal_store(ROWS) as store:
         trace = Trace(store)
         for at in (5, 10, 30, 35, 55, 60):
             lasting = [

@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.literal import literal_store
 
 from stepscope.query.ask import ask
 from stepscope.questions import find
-from stepscope.store.open import Store
 
 COLUMNS = "span_ns,computation_ns,communication_ns,exposed_communication_ns,copy_ns,exposed_copy_ns,busy_ns,idle_ns"
 
@@ -125,7 +125,7 @@ def test_parts_equal_a_moment_by_moment_count(events: list[Any], first: int, sec
             for i, (k, s, d, linked) in enumerate(events)
         ],
     }
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         whole = ask(find("device-time"), store).rows()
         by_step = ask(find("device-time"), store, by="step").rows()
     assert len(whole) == bool(work)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.literal import literal_store
 
 from stepscope.api.comparisons import diff
 from stepscope.api.trace import Trace
@@ -15,7 +16,6 @@ from stepscope.compare.interval import RankMean, over_ranks
 from stepscope.compare.rows import compare_rows
 from stepscope.compare.sides import Part, Side
 from stepscope.report.diff_text import verdict_sentence
-from stepscope.store.open import Store
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 def opened():
     """Traces in memory of literal rows, closed at the end."""
     with ExitStack() as stack:
-        yield lambda rows: stack.enter_context(Trace(Store.from_rows(rows)))
+        yield lambda rows: stack.enter_context(Trace(literal_store(rows)))
 
 
 def phases(ranks):
@@ -410,7 +410,7 @@ def test_parts_add_up_to_the_whole_whatever_ran(before, after):
     for rank, steps in enumerate(after):
         for name, rows in kernels(steps, rank=rank).items():
             two[name] += rows
-    with Trace(Store.from_rows(kernels(before))) as one, Trace(Store.from_rows(two)) as other:
+    with Trace(literal_store(kernels(before))) as one, Trace(literal_store(two)) as other:
         for by in ("category", "kernel"):
             if by == "kernel" and not (any(before) and any(map(any, after))):
                 continue
@@ -456,7 +456,7 @@ _phases = st.lists(
 @examples(10)
 @given(_phases, _phases)
 def test_phases_add_up_to_the_step_whatever_they_took(before, after):
-    with Trace(Store.from_rows(phases(before))) as one, Trace(Store.from_rows(phases(after))) as other:
+    with Trace(literal_store(phases(before))) as one, Trace(literal_store(phases(after))) as other:
         whole, *parts = diff(one, other).rows()
     assert {part["name"] for part in parts} == {"forward", "rest"}
     for column in ("before_ns", "after_ns", "change_ns"):

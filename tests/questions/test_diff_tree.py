@@ -3,12 +3,12 @@
 from contextlib import ExitStack
 
 import pytest
+from tests.literal import literal_store
 from tests.simulated_job import Job, simulate
 
 import stepscope
 from stepscope.api.comparisons import diff
 from stepscope.api.trace import Trace
-from stepscope.store.open import Store
 
 STEP = 1000
 
@@ -17,7 +17,7 @@ STEP = 1000
 def opened():
     """Traces in memory of literal rows, closed at the end."""
     with ExitStack() as stack:
-        yield lambda rows: stack.enter_context(Trace(Store.from_rows(rows)))
+        yield lambda rows: stack.enter_context(Trace(literal_store(rows)))
 
 
 def recording(*work, steps=2, modules=(), host=(), **more):

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.literal import literal_store
 
 import stepscope
 from stepscope.query.ask import ask
 from stepscope.query.part import Part
 from stepscope.questions import find
-from stepscope.store.open import Store
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces" / "kineto"
 ROWS = {
@@ -104,7 +104,7 @@ def edges(times: list[int]) -> list[int]:
 @examples(40)
 def test_every_event_is_counted_once_between_the_edges(durations: dict[str, list[int]]) -> None:
     events = [{"name": name, "dur_ns": one} for name, times in durations.items() for one in times]
-    with Store.from_rows({"device_event": events}) as store:
+    with literal_store({"device_event": events}) as store:
         found = ask(find("durations"), store, by="device").rows()
     counted: dict[str, int] = Counter()
     for row in found:

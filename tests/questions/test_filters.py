@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from tests.literal import literal_store
 
 import stepscope
 from stepscope.api.trace import Trace
@@ -13,7 +14,6 @@ from stepscope.query.ask import ask, ask_within
 from stepscope.query.part import Part
 from stepscope.query.scope import Scope
 from stepscope.questions import all_questions, find
-from stepscope.store.open import Store
 
 GEMM, ADD = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64_cublas", "add_kernel"
 
@@ -93,7 +93,7 @@ ASKED = [
 
 @pytest.fixture(scope="module")
 def store():
-    with Store.from_rows(ROWS) as opened:
+    with literal_store(ROWS) as opened:
         yield opened
 
 
@@ -269,7 +269,7 @@ def test_a_window_takes_the_work_done_in_proportion(store):
 
 def test_comparing_takes_the_filters_of_what_is_compared():
     fewer = {**ROWS, "device_event": [row for row in ROWS["device_event"] if row["name"] != ADD]}
-    with Trace(Store.from_rows(ROWS)) as before, Trace(Store.from_rows(fewer)) as after:
+    with Trace(literal_store(ROWS)) as before, Trace(literal_store(fewer)) as after:
         rows = stepscope.diff(before, after, by="kernel", name="add*").rows()
         assert [(row["name"], row["before_ns"], row["after_ns"]) for row in rows[1:]] == [(ADD, 5000, 0)]
         rows = stepscope.diff(before, after, by="operator", under="net.fc").rows()
@@ -281,7 +281,7 @@ def test_comparing_takes_the_filters_of_what_is_compared():
 
 
 def test_answers_in_sql_take_them_too():
-    with Trace(Store.from_rows(ROWS)) as trace:
+    with Trace(literal_store(ROWS)) as trace:
         rows = trace.sql("SELECT name, count FROM answer.kernels", name="aten::addmm").rows()
         assert rows == [{"name": GEMM, "count": 2}, {"name": ADD, "count": 2}]
         count = "SELECT count(*) AS n FROM device_event"
@@ -302,7 +302,7 @@ def test_what_the_recording_never_had_is_an_error_and_what_only_the_step_lacks_i
     rows["host_event"].append(
         {"id": 5000, "step": 4, "name": "rare", "kind": "operator", "start_ns": 199_000, "dur_ns": 1}
     )
-    with Trace(Store.from_rows(rows)) as trace:
+    with Trace(literal_store(rows)) as trace:
         with pytest.raises(UsageError, match="'aten::add' in this recording") as caught:
             trace.operators(**{filter_name: "aten::add"})
         assert caught.value.slug == "named-nothing"
@@ -318,7 +318,7 @@ def test_what_the_recording_never_had_is_an_error_and_what_only_the_step_lacks_i
 
 def test_a_comparison_shows_what_one_side_alone_has():
     rows = {**ROWS, "device_event": [{**one, "name": "new"} for one in ROWS["device_event"]]}
-    with Trace(Store.from_rows(ROWS)) as before, Trace(Store.from_rows(rows)) as after:
+    with Trace(literal_store(ROWS)) as before, Trace(literal_store(rows)) as after:
         diff = stepscope.diff(before, after, by="kernel", name="new").rows()
         assert [(row["name"], row["calls_before"]) for row in diff][1:] == [("new", 0.0)]
         with pytest.raises(UsageError, match="no event is named 'newer'"):

@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.literal import literal_store
 
 from stepscope.query.ask import ask
 from stepscope.questions import find
-from stepscope.store.open import Store
 
 
 def launched(launch: int, start: int, dur: int, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -189,7 +189,7 @@ def test_gaps_add_up_to_the_idle_time_of_device_time(work: list[Any], first: int
             for i, (s, d, stream, at) in enumerate(work)
         ],
     }
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         for chosen in (None, [1], [2], [1, 2]):
             gaps = ask(find("idle"), store, steps=chosen).rows()
             idle = [row["idle_ns"] for row in ask(find("device-time"), store, steps=chosen).rows()]

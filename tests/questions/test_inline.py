@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.literal import literal_store
 
 from stepscope.base.statistics import describe, quantile
 from stepscope.query.ask import ask
 from stepscope.questions import find
-from stepscope.store.open import Store
 
 FC = {"label": "fc1.forward", "device": 0, "stream": 0, "start_index": 1, "end_index": 2}
 OUTER = {"label": "forward", "device": 0, "stream": 0, "start_index": 0, "end_index": 3}
@@ -261,7 +261,7 @@ def test_statistics_are_those_of_the_recorder(measured):
     """Two implementations, one in SQL and one in the recorded job, of the same definitions; and each counts as often as
     the iterations that it stands for."""
     rows = [{**FC, "dur_ns": ns, "start_offset_ns": 2 * ns, "weight": of} for ns, of in measured]
-    with Store.from_rows({"inline_timing": rows}) as store:
+    with literal_store({"inline_timing": rows}) as store:
         (row,) = ask(find("inline"), store).rows()
     expected = describe(*zip(*measured, strict=True))
     for name in ("mean", "median", "std", "p5", "p95", "ci95_low", "ci95_high"):

@@ -3,13 +3,13 @@ import json
 import pyarrow as pa
 import pytest
 from tests.conftest import SHARED_TRACES
+from tests.literal import literal_store
 
 import stepscope
 from stepscope.query.ask import ask, ask_within
 from stepscope.questions import all_questions
 from stepscope.questions.invariants import INVARIANTS, SUMS, _sums_broken, invariants
 from stepscope.schema.tables import TABLES
-from stepscope.store.open import Store
 
 OF_OTHERS = [
     *sorted(SHARED_TRACES.glob("kineto/*")),
@@ -38,7 +38,7 @@ SOUND = {
 
 
 def broken(rows) -> set[str]:
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         return {row["check"] for row in ask(invariants, store).rows() if row["severity"] == "error"}
 
 
@@ -102,7 +102,7 @@ def test_a_violation_is_found(name, rows):
 
 def test_an_empty_required_value_is_found(tmp_path):
     """Parquet keeps no NOT NULL: a view over a file may hold what the schema forbids."""
-    with Store.from_rows({}) as store:
+    with literal_store({}) as store:
         count = {name: text for name, _, text in INVARIANTS}["required_values_present"]
         store.check_files(count)
         cursor = store.cursor()
@@ -113,7 +113,7 @@ def test_an_empty_required_value_is_found(tmp_path):
 
 def test_checks_of_the_recording_come_first():
     rows = {"data_check": [{"check": "stream_overlap", "explanation": "two kernels overlap"}]}
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         first = ask(invariants, store).rows()[0]
     assert (first["check"], first["severity"], first["rank"]) == ("stream_overlap", "warning", 0)
     assert first["meaning"] == "two kernels overlap"

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.literal import literal_store
 
 import stepscope
 from stepscope.query.ask import ask
 from stepscope.questions import find
-from stepscope.store.open import Store
 
 
 def work(kind: str, start: int, end: int, **more: Any) -> dict[str, Any]:
@@ -88,7 +88,7 @@ EVENTS = st.lists(
 @given(EVENTS)
 def test_types_are_what_counting_at_every_nanosecond_gives(events: list[Any]) -> None:
     rows = [work(kind, start, start + length) for kind, start, length in events]
-    with Store.from_rows({"device_event": rows}) as store:
+    with literal_store({"device_event": rows}) as store:
         answered = {row["types"]: row["time_ns"] for row in ask(find("overlap"), store).rows()}
     first, last = min(e[1] for e in events), max(e[1] + e[2] for e in events)
     counted: dict[str, int] = {}

@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.literal import literal_store
 
 import stepscope
 from stepscope.api.trace import Trace
-from stepscope.store.open import Store
 
 STEP = {"phase": "step", "steps": 4, "mean_ns": 100.0}
 FORWARD = {"phase": "forward", "steps": 4, "mean_ns": 40.0}
@@ -177,7 +177,7 @@ def test_means_over_ranks_add_up_where_one_rank_alone_has_long_steps_that_were_n
 
 def test_steps_that_all_were_timed_have_no_other_steps_and_are_compared_as_having_none():
     even, long = _timed([(80, 20, 100, 100 * 100)] * 2)[0], _timed([(80, 20, 100, 100 * 300)] * 2)[0]
-    with Trace(Store.from_rows(even)) as one, Trace(Store.from_rows(long)) as other:
+    with Trace(literal_store(even)) as one, Trace(literal_store(long)) as other:
         (row,) = [row for row in stepscope.diff(one, other, by="phase").rows() if row["name"] == "other steps"]
         scaled = [one for one in stepscope.scaling([one, other]).rows() if one["label"] == "other steps"]
     assert (row["before_ns"], row["after_ns"], row["change_ns"]) == (0, 200, 200)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.literal import literal_store
 
 import stepscope
 from stepscope.query.ask import ask
 from stepscope.questions import find
-from stepscope.store.open import Store
 
 
 def recording(*work: tuple[int | None, int, int, int], **tables: Any) -> dict[str, Any]:
@@ -160,7 +160,7 @@ WORK = st.lists(
 def test_it_is_what_counting_at_every_nanosecond_gives(work: list[Any], first: int, length: int) -> None:
     edges = [first, first + 9, first + 9 + length]
     steps = [{"step": n + 1, "start_ns": edges[n], "end_ns": edges[n + 1]} for n in (0, 1)]
-    with Store.from_rows(recording(*work, step=steps)) as store:
+    with literal_store(recording(*work, step=steps)) as store:
         answers = {
             None: ask(find("launches"), store, by="stream").rows(),
             1: ask(find("launches"), store, by="stream", steps=[1]).rows(),

@@ -1,4 +1,5 @@
 import pytest
+from tests.literal import literal_store
 
 from stepscope.api.comparisons import scaling
 from stepscope.api.trace import Trace
@@ -6,7 +7,6 @@ from stepscope.base.errors import SourceError, UsageError
 from stepscope.report.page_data import reply
 from stepscope.report.renderers import Layout
 from stepscope.report.scaling_text import scaling_lines, stopped
-from stepscope.store.open import Store
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ def run():
             for rank, durations in enumerate(ranks)
             for dur in durations
         ]
-        traces.append(Trace(Store.from_rows({"inline_timing": rows, **more})))
+        traces.append(Trace(literal_store({"inline_timing": rows, **more})))
         return traces[-1]
 
     yield make
@@ -131,7 +131,7 @@ def test_runs_with_phases_alone_are_compared_by_them():
             for rank in range(ranks)
             for phase, mean in (("step", step), ("backward", backward))
         ]
-        return Trace(Store.from_rows({"phase": rows}))
+        return Trace(literal_store({"phase": rows}))
 
     with run_of(1, 100.0, 50.0) as one, run_of(2, 120.0, 70.0) as two:
         table = scaling([one, two])
@@ -153,13 +153,13 @@ def test_profiles_in_memory_are_runs_too():
 
 def test_several_events_of_one_label_are_told_apart(run):
     rows = [{"label": "fc", "occurrence": number, "dur_ns": 5 + number} for number in (0, 1)]
-    with Trace(Store.from_rows({"inline_timing": rows})) as trace:
+    with Trace(literal_store({"inline_timing": rows})) as trace:
         assert _of(scaling([trace]), "label", "average_ns") == [("fc#0", 5.0), ("fc#1", 6.0)]
 
 
 def test_a_run_without_measurements_is_named():
     with (
-        Trace(Store.from_rows({"host_event": [{"name": "aten::mm"}]})) as trace,
+        Trace(literal_store({"host_event": [{"name": "aten::mm"}]})) as trace,
         pytest.raises(SourceError, match="before: no inline measurements, phases or traced steps") as refused,
     ):
         scaling([trace], names=["before"])

@@ -3,6 +3,7 @@
 from contextlib import ExitStack
 
 import pytest
+from tests.literal import literal_store
 from tests.simulated_job import Delay, Job, simulate
 
 import stepscope
@@ -12,7 +13,6 @@ from stepscope.base.errors import SourceError
 from stepscope.report.renderers import Layout
 from stepscope.report.scaling_chart import scaling_chart
 from stepscope.report.scaling_text import scaling_lines
-from stepscope.store.open import Store
 
 SIZES = (1, 2, 4)
 SMALL = {"steps": 4, "layers": 1, "jitter": 0.0}
@@ -115,7 +115,7 @@ def phases(ranks, ns, samples=None):
     }
     if samples is not None:
         rows["step_value"] = [{"rank": rank, "step": step, "name": "samples", "value": samples} for rank, step in every]
-    return Trace(Store.from_rows(rows))
+    return Trace(literal_store(rows))
 
 
 def asked(*runs, **options):

@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.literal import literal_store
 
 from stepscope.query.ask import ask
 from stepscope.questions import find
-from stepscope.store.open import Store
 
 ROWS = {
     "host_event": [{"id": 0, "name": "aten::add", "dur_ns": 9}],
@@ -37,7 +37,7 @@ def test_kernels_below_ten_microseconds_by_name_and_operator(diff: Any) -> None:
 
 
 def test_where_all_kernels_are_long_it_says_so() -> None:
-    with Store.from_rows({"device_event": ROWS["device_event"][3:]}) as store:
+    with literal_store({"device_event": ROWS["device_event"][3:]}) as store:
         assert ask(find("kernels"), store, by="short").note == "None of 2 kernels runs for less than 10.00 µs."
         assert ask(find("kernels"), store, by="short", below_ns=20_000).note == ""
 
@@ -62,7 +62,7 @@ def test_the_histogram_has_empty_bins_too(diff: Any) -> None:
 @examples(30)
 def test_bins_hold_each_short_kernel_once(durations: list[int], below: int, bins: int) -> None:
     rows = {"device_event": [{"name": "k", "dur_ns": one} for one in durations]}
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         found = ask(find("kernels"), store, by="histogram", below_ns=below, bins=bins).rows()
     short = [one for one in durations if one < below]
     assert sum(row["count"] for row in found) == len(short)

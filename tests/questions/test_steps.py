@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.literal import literal_store
 
 from stepscope.analysis.steps.breakdown import PARTS, mean_parts
 from stepscope.query.ask import ask
 from stepscope.questions import find
-from stepscope.store.open import Store
 
 ONE_STEP = {
     "step": [{"step": 5, "start_ns": 0, "end_ns": 100}],
@@ -97,7 +97,7 @@ def test_a_step_covered_by_one_kernel_gives_nothing_to_later_activities(diff: An
 def test_calls_of_mpi_are_communication_on_the_host() -> None:
     call = {"kind": "annotation", "role": "communication", "category": "mpi", "dur_ns": 30}
     rows = {"step": [{"end_ns": 100}], "host_event": [call | {"name": "MPI_Allreduce", "start_ns": 10}]}
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         (step,) = ask(find("steps"), store).rows()
     assert (step["communication_ns"], step["total_ns"]) == (30, 100)
 
@@ -132,7 +132,7 @@ def test_communication_is_unknown_where_the_device_was_lost_and_the_host_did_non
         "data_check": [{"check": "no_gpu_events", "severity": severity, "affects": "devices,device-work"}],
     }
     lost, own = severity in ("warning", "error"), name == "gloo:all_reduce"
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         (step,) = ask(find("steps"), store).rows()
         assert step["communication_ns"] == (5 if own else None if lost else 0)
         note = ask(find("device-time"), store).note
@@ -295,7 +295,7 @@ def test_parts_equal_a_moment_by_moment_count(host: list[Any], device: list[Any]
             {"kind": kind, "start_ns": start, "dur_ns": dur, "device": index} for kind, start, dur, index in device
         ],
     }
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         for step in ask(find("steps"), store).rows():
             start, end = edges[step["step"]], edges[step["step"] + 1]
             owners = [owner_of(moment, host, device) for moment in range(start, end)]

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.literal import literal_store
 from tests.questions.meetings import MS, Meetings
 
 from stepscope.query.ask import ask
 from stepscope.query.part import Part
 from stepscope.questions import find
-from stepscope.store.open import Store
 
 CAUSES = (
     "input_ns", "computation_ns", "copies_ns", "communication_ns", "garbage_collection_ns",
@@ -279,7 +279,7 @@ def _jobs(draw: st.DrawFn) -> Meetings:
 @given(_jobs())
 def test_charges_are_within_all_waits_and_causes_add_up_to_charges(job: Meetings) -> None:
     waited = sum(row["wait_ns"] for row in job.tables["collective"])
-    with Store.from_rows(job.rows()) as store:
+    with literal_store(job.rows()) as store:
         by_rank, by_step, by_cause = (ask(find("stragglers"), store, by=by).rows() for by in ("rank", "step", "cause"))
     # A wait beside computation costs nothing, and one lateness that several collectives wait for costs once.
     charged = sum(row["charged_ns"] for row in by_rank)
@@ -293,7 +293,7 @@ def test_charges_are_within_all_waits_and_causes_add_up_to_charges(job: Meetings
 
 
 def _ask(job: Meetings) -> list[dict[str, Any]]:
-    with Store.from_rows(job.rows()) as store:
+    with literal_store(job.rows()) as store:
         return ask(find("stragglers"), store).rows()
 
 

@@ -1,12 +1,12 @@
 import json
 
 import pytest
+from tests.literal import literal_store
 
 from stepscope.analysis.job.throughput import throughput_words
 from stepscope.api.comparisons import diff
 from stepscope.api.trace import Trace
 from stepscope.compare.sides import phase_means
-from stepscope.store.open import Store
 
 
 def phases(*durations, rank=0, **values):
@@ -116,7 +116,7 @@ def test_a_job_that_gave_no_numbers_has_no_throughput(answer):
 
 
 def compared(before, after):
-    with Trace(Store.from_rows(before)) as one, Trace(Store.from_rows(after)) as other:
+    with Trace(literal_store(before)) as one, Trace(literal_store(after)) as other:
         return diff(one, other).note.splitlines()[1:]
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.browser.recordings import training
 from tests.examples import examples
+from tests.literal import literal_store
 
 from stepscope.api.trace import Trace
 from stepscope.base.errors import SourceError, StepScopeError, UsageError
@@ -17,7 +18,6 @@ from stepscope.report.chart import chart
 from stepscope.report.figures import plain_text, save_figure
 from stepscope.report.scaling_chart import scaling_chart
 from stepscope.report.timeline_chart import placed, timeline_chart
-from stepscope.store.open import Store
 
 pytestmark = pytest.mark.slow
 
@@ -152,7 +152,7 @@ def test_streams_have_lanes_with_names_and_beside_each_event_stands_how_sure_it_
         "rank": [{"host": "node7"}],
         "source": [{"format": "inline", "metadata": '{"script": "src/dlrm.py"}'}],
     }
-    with Trace(Store.from_rows(rows)) as trace:
+    with Trace(literal_store(rows)) as trace:
         (axes,) = timeline_chart(trace).axes
     texts = [text.get_text().strip() for text in axes.texts]
     assert texts == ["3.000 ms  n 3", "2.000 ms  n 3  ± 50.0 %", "device 0, stream 0", "device 0, stream 7"]
@@ -183,7 +183,7 @@ def test_of_many_events_the_longest_are_drawn_and_the_others_are_counted():
 
 def test_nothing_to_draw_is_an_error_with_a_cure():
     with (
-        Trace(Store.from_rows({"host_event": [{"name": "aten::mm"}]})) as trace,
+        Trace(literal_store({"host_event": [{"name": "aten::mm"}]})) as trace,
         pytest.raises(SourceError, match="no measured events"),
     ):
         timeline_chart(trace)
@@ -271,7 +271,7 @@ def test_long_labels_keep_both_ends():
 
 @pytest.mark.parametrize(("question", "asked"), [("kernels", {}), ("operators", {"sort": "calls"})])
 def test_an_answer_is_drawn_by_its_shares(question, asked):
-    with Store.from_rows(training()) as store:
+    with literal_store(training()) as store:
         figure = chart(ask(find(question), store, **asked))
     (axes,) = figure.axes
     widths = [bar.get_width() for bar in axes.patches]
@@ -281,6 +281,6 @@ def test_an_answer_is_drawn_by_its_shares(question, asked):
 
 
 def test_an_answer_without_shares_says_that_it_has_no_chart():
-    with Store.from_rows(training()) as store, pytest.raises(StepScopeError) as refused:
+    with literal_store(training()) as store, pytest.raises(StepScopeError) as refused:
         chart(ask(find("sources"), store))
     assert refused.value.slug == "no-chart"

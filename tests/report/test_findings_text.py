@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.literal import literal_store
 
 from stepscope.findings.declare import WITH_HOST, WITH_OTHERS
 from stepscope.query.ask import ask
@@ -12,7 +13,6 @@ from stepscope.report.advice import typed
 from stepscope.report.findings_text import findings_lines
 from stepscope.report.renderers import Layout
 from stepscope.report.text import answer_lines
-from stepscope.store.open import Store
 
 LOADING = {
     "step": [{"step": n, "start_ns": n * 1000, "end_ns": n * 1000 + 1000} for n in range(2)],
@@ -26,7 +26,7 @@ LOADING = {
 
 
 def text_of(rows: dict[str, Any], width: int = 80, **asked: Any) -> list[str]:
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         table = ask(find("findings"), store)
     return [line.text for line in answer_lines(table, Layout(width=width, **asked))]
 
@@ -64,7 +64,7 @@ def test_commands_ask_about_the_part_that_was_asked_for_as_far_as_they_can() -> 
 
 
 def test_a_finding_of_some_ranks_and_steps_is_asked_again_of_these() -> None:
-    with Store.from_rows(LOADING) as store:
+    with literal_store(LOADING) as store:
         queries = ask(find("findings"), store, steps=[1]).rows()
     assert queries
     for row in queries:
@@ -74,7 +74,7 @@ def test_a_finding_of_some_ranks_and_steps_is_asked_again_of_these() -> None:
 def test_commands_in_an_answer_are_those_that_can_be_typed() -> None:
     named = {"name": "`stepscope of a file", "dur_ns": 5}
     rows = LOADING | {"host_event": [*LOADING["host_event"], named]}
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         for question in ("findings", "summary"):
             table = ask(find(question), store)
             told = answer_lines(table, Layout(width=400, command="python -m stepscope"))

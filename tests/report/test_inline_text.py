@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from tests.literal import literal_store
+
 from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.report.inline_text import conclusion, inline_lines
 from stepscope.report.renderers import Layout
-from stepscope.store.open import Store
 
 
 def _event(label: str, start: int, end: int, *times: int, **more: Any) -> list[dict[str, Any]]:
@@ -20,7 +21,7 @@ def _whole(*times: int, rank: int = 0) -> list[dict[str, Any]]:
 
 
 def _told(rows: list[dict[str, Any]], **more: Any) -> list[str]:
-    with Store.from_rows({"inline_timing": rows, **more}) as store:
+    with literal_store({"inline_timing": rows, **more}) as store:
         return conclusion(ask(find("inline"), store).rows())
 
 
@@ -152,7 +153,7 @@ def test_without_iterations_nothing_is_concluded() -> None:
 
 def test_the_lines_stand_between_the_title_and_the_table() -> None:
     rows = [*_whole(100, 101), *_event("forward", 0, 1, 50, 51)]
-    with Store.from_rows({"inline_timing": rows}) as store:
+    with literal_store({"inline_timing": rows}) as store:
         lines = inline_lines(ask(find("inline"), store), Layout(120))
         by_label = inline_lines(ask(find("inline"), store, by="label"), Layout(120))
     assert [line.style for line in lines[:6]] == ["title", "row", "row", "row", "row", "head"]

@@ -6,6 +6,7 @@ import json
 import zlib
 
 import pytest
+from tests.literal import literal_store
 
 from stepscope.analysis.operators import charging
 from stepscope.api.trace import Trace
@@ -15,7 +16,6 @@ from stepscope.report import page_data as made
 from stepscope.report.diff_text import verdict_sentence
 from stepscope.report.page import page
 from stepscope.report.page_data import Form, OpenRecording, forms, key, page_data, reply
-from stepscope.store.open import Store
 
 ROWS = {
     "source": [{"path": "/home/ann/run.json"}],
@@ -29,7 +29,7 @@ ROWS = {
 
 @pytest.fixture
 def shown():
-    with Store.from_rows(ROWS) as store:
+    with literal_store(ROWS) as store:
         yield OpenRecording("run", Trace(store))
 
 
@@ -81,7 +81,7 @@ def test_paths_and_hosts_are_left_out_unless_asked_for(few, shown):
 def test_hosts_that_reports_name_are_left_out_too(few, monkeypatch):
     monkeypatch.setattr(made, "forms", lambda: [Form(find("host-metrics"), {"by": "metric"})])
     metric = {"report": "APS", "metric": "memory", "value": 1.0, "host": "node-of-bob"}
-    with Store.from_rows({"host_metric": [metric]}) as store:
+    with literal_store({"host_metric": [metric]}) as store:
         shown = OpenRecording("run", Trace(store))
         (row,) = unpacked(page_data([shown]), "host-metrics", by="metric")["answer"]["rows"]
     assert row["host"] == "host 1"
@@ -96,7 +96,7 @@ def test_the_first_rows_of_many_are_in_it_and_their_number_is_said(few, shown, m
 
 def test_a_full_report_with_its_page_is_below_15_mb(monkeypatch):
     monkeypatch.setattr(made, "forms", list)
-    with Store.from_rows(ROWS) as store:
+    with literal_store(ROWS) as store:
         nothing = page("run", page_data([OpenRecording("run", Trace(store))]))
     assert len(nothing.encode()) + made.MAX_BYTES < 15_000_000 - 100_000  # keys, and what is left out
 
@@ -145,7 +145,7 @@ def test_a_timeline_whose_names_leave_no_room_is_left_out_in_words(few, monkeypa
     rows = {"host_event": [{"name": name, "start_ns": 10 * at, "dur_ns": 5} for at, name in enumerate(names)]}
     rows["thread"] = [{"thread": 0, "thread_name": "y" * 30_000}]
     monkeypatch.setattr(made, "MAX_TIMELINE_BYTES", 20_000)
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         data = page_data([OpenRecording("run", Trace(store))])
     assert "`stepscope view` shows it" in data["timelines"]["1"]["missing"]
     assert len(json.dumps(data["timelines"])) + len(data["timeline_events"]["1"]) < 2_000
@@ -157,7 +157,7 @@ def test_an_answer_that_cannot_be_given_is_named_with_its_reason(few, shown):
     both = page_data([shown, OpenRecording("again", shown.trace)])
     changes = unpacked(both, "diff", ("1", "2"))
     assert changes["conclusions"] == [verdict_sentence(changes["answer"]["rows"])]
-    with Store.from_rows({}) as store:
+    with literal_store({}) as store:
         both = page_data([OpenRecording("one", Trace(store)), OpenRecording("two", Trace(store))])
     (scaling,) = (one for one in both["left_out"] if one["question"] == "scaling" and not one["parameters"])
     assert scaling["recordings"] == ["1", "2"]
@@ -166,13 +166,13 @@ def test_an_answer_that_cannot_be_given_is_named_with_its_reason(few, shown):
 
 def test_kernels_have_their_short_names_beside_them():
     name = "void at::native::add_kernel<4, at::Half>(int, char*)"
-    with Store.from_rows({"device_event": [{"name": name, "dur_ns": 3}]}) as store:
+    with literal_store({"device_event": [{"name": name, "dur_ns": 3}]}) as store:
         labels = reply(Trace(store).ask("kernels"))["labels"]
     assert labels["name"] == [[name, "add_kernel<Half>"]]
 
 
 def test_a_name_that_is_no_unicode_is_no_obstacle(few):
-    with Store.from_rows(ROWS) as store:
+    with literal_store(ROWS) as store:
         data = page_data([OpenRecording("run-\udcff", Trace(store))])
     assert data["recordings"][0]["name"] == "run-\udcff"
 

@@ -1,4 +1,5 @@
 import pytest
+from tests.literal import literal_store
 from tests.questions.launched import ODD, calls, product
 
 from stepscope.base.errors import UsageError
@@ -6,11 +7,10 @@ from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.report.figures import save_figure
 from stepscope.report.roofline_plot import picture_of, roofline_figure
-from stepscope.store.open import Store
 
 
 def answer(rows):
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         return ask(find("roofline"), store)
 
 

@@ -6,12 +6,12 @@ import threading
 
 import pytest
 from tests.cli.conftest import ROWS, write_store
+from tests.literal import literal_store
 
 from stepscope.api.trace import Trace, open_trace
 from stepscope.report import page_data as made
 from stepscope.report.page_data import TIMELINES, OpenRecording, Report, page_data
 from stepscope.report.second_process import helping
-from stepscope.store.open import Store
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_report_is_whole_whatever_the_helper_makes(monkeypatch):
             asked.append(place)
             was_asked.set()
 
-    with Store.from_rows({"device_event": [{"name": "gemm"}]}) as store:
+    with literal_store({"device_event": [{"name": "gemm"}]}) as store:
         shown = [OpenRecording("run", Trace(store))]
         alone = page_data(shown)
         monkeypatch.setattr(Report, "make", lambda *one: was_asked.wait(60) and make(*one))
@@ -73,7 +73,7 @@ def test_a_report_is_whole_whatever_the_helper_makes(monkeypatch):
 
 
 def test_one_processor_and_rows_in_memory_have_no_helper(shown, processors):
-    with Store.from_rows({}) as store, helping([OpenRecording("a", Trace(store))], with_paths=False) as no:
+    with literal_store({}) as store, helping([OpenRecording("a", Trace(store))], with_paths=False) as no:
         assert no is None
     processors(1)
     with helping(shown, with_paths=False) as no:

@@ -3,16 +3,16 @@
 from typing import Any
 
 import pytest
+from tests.literal import literal_store
 
 from stepscope.query.ask import ask
 from stepscope.questions import find
 from stepscope.report.renderers import Layout
 from stepscope.report.summary_text import summary_lines
-from stepscope.store.open import Store
 
 
 def text_of(rows: dict[str, Any], width: int = 80) -> list[str]:
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         return [line.text for line in summary_lines(ask(find("summary"), store), Layout(width))]
 
 

@@ -3,15 +3,15 @@
 import json
 
 from tests.browser.recordings import training
+from tests.literal import literal_store
 
 from stepscope.report.redaction import redact_paths
 from stepscope.report.timeline_data import timeline_data
-from stepscope.store.open import Store
 from stepscope.timeline.recording import Timeline
 
 
 def held(rows, most):
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         return timeline_data(Timeline(store), lambda value: value, most)
 
 
@@ -58,7 +58,7 @@ def test_it_does_not_tell_where_the_job_ran():
     rows = training()
     rows["host_event"][0]["stack_id"] = 0
     rows["call_stack"] = [{"stack_id": 0, "frames": "/home/ann/secret/train.py(3): step"}]
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         layout, data = timeline_data(Timeline(store), redact_paths(["gpu-node7"]))
     text = json.dumps([layout, data])
     assert "gpu-node7" not in text

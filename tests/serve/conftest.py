@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from tests.browser.recordings import training
+from tests.literal import literal_store
 
 from stepscope.api.trace import Trace
 from stepscope.report.page_data import OpenRecording
 from stepscope.serve.asking import Recordings
 from stepscope.serve.policy import Policy, place_behind
 from stepscope.serve.running import listen, serve
-from stepscope.store.open import Store
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def slower() -> dict[str, Any]:
 
 
 def opened(*recordings: dict[str, Any]) -> list[OpenRecording]:
-    return [OpenRecording(f"run {number}", Trace(Store.from_rows(rows))) for number, rows in enumerate(recordings, 1)]
+    return [OpenRecording(f"run {number}", Trace(literal_store(rows))) for number, rows in enumerate(recordings, 1)]
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from tests.literal import complete_rows
 
-from stepscope.store.literal import complete_rows
 from stepscope.store.manifest import write_store_file
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]

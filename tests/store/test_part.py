@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.literal import literal_store
 
 from stepscope.base.errors import StoreError, UsageError
 from stepscope.cli.main import main
@@ -120,7 +121,7 @@ def test_what_there_is_not_is_refused(tmp_path, run):
         with pytest.raises(UsageError, match="no step 77"):
             write_part(store, tmp_path / "part", steps=[77])
     assert sorted(one.name for one in tmp_path.iterdir()) == ["all", "run"]
-    with Store.from_rows({}) as store, pytest.raises(ValueError, match="in memory"):
+    with literal_store({}) as store, pytest.raises(ValueError, match="in memory"):
         write_part(store, tmp_path / "part")
 
 

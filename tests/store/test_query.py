@@ -1,7 +1,7 @@
 import pytest
+from tests.literal import literal_store
 
 from stepscope.base.errors import UsageError
-from stepscope.store.open import Store
 from stepscope.store.query import check_read_only, tables_of_schema
 
 pytestmark = pytest.mark.slow
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def cursor():
-    with Store.from_rows({"device_event": [{"dur_ns": 5}]}) as store:
+    with literal_store({"device_event": [{"dur_ns": 5}]}) as store:
         cursor = store.cursor()
         yield cursor
         cursor.close()

@@ -1,6 +1,6 @@
 """Sums stay whole where a query sorts by them after it joined an empty table."""
 
-from stepscope.store.open import Store
+from tests.literal import literal_store
 
 
 def test_a_sum_beside_an_empty_table_keeps_its_upper_bytes() -> None:
@@ -12,5 +12,5 @@ def test_a_sum_beside_an_empty_table_keeps_its_upper_bytes() -> None:
             ON operator.rank = work.rank AND operator.id = work.operator_id
         GROUP BY ALL ORDER BY total_ns DESC
     """
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         assert store.sql(query).column("total_ns").to_pylist() == [600_000, 0]

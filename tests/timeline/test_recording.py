@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from tests.browser.recordings import HOSTILE, LONG, training
+from tests.literal import literal_store
 
 from stepscope.base.errors import UsageError
 from stepscope.store.columns import read_columns
@@ -43,7 +44,7 @@ ROWS = {
 
 @pytest.fixture(scope="module")
 def timeline():
-    with Store.from_rows(ROWS) as store:
+    with literal_store(ROWS) as store:
         yield Timeline(store)
 
 
@@ -140,7 +141,7 @@ def test_what_is_not_there_is_refused(timeline):
 
 
 def test_every_event_of_a_made_recording_is_counted_at_every_zoom():
-    with Store.from_rows(training(ranks=2)) as store:
+    with literal_store(training(ranks=2)) as store:
         timeline = Timeline(store)
         tracks = [one for one in timeline.tracks.values() if one.kind in ("thread", "stream")]
         assert sum(one.events for one in tracks) == 48
@@ -164,10 +165,10 @@ def test_every_event_of_a_made_recording_is_counted_at_every_zoom():
 
 
 def test_a_recording_without_events_says_what_it_has():
-    empty = Timeline(Store.from_rows({})).layout()
+    empty = Timeline(literal_store({})).layout()
     assert empty["missing"] == "This recording has no events that start and end at known times."
     phases = {"phase": [{"phase": "step", "steps": 3, "mean_ns": 5.0}]}
-    assert "It has the phases of its steps" in Timeline(Store.from_rows(phases)).layout()["missing"]
+    assert "It has the phases of its steps" in Timeline(literal_store(phases)).layout()["missing"]
 
 
 def test_warm_up_is_what_compiles_and_a_slow_first_step():
@@ -175,7 +176,7 @@ def test_warm_up_is_what_compiles_and_a_slow_first_step():
         "step": [{"step": n, "start_ns": 100 * n, "end_ns": 100 * n + 90, "is_warmup": n == 0} for n in range(4)],
         "host_event": [{"name": "compile", "role": "compile", "start_ns": 80, "dur_ns": 30}],
     }  # fmt: skip
-    layout = Timeline(Store.from_rows(rows)).layout()
+    layout = Timeline(literal_store(rows)).layout()
     assert layout["warm_up"] == [[0, 110]]
     assert layout["first"] == (100, 290)
 
@@ -212,7 +213,7 @@ def test_what_overlaps_and_which_modules_work_have_lanes_of_their_own():
         {"module_id": 1, "path": "net.a", "name": "a", "depth": 1, "parent_id": 0},
         {"module_id": 2, "path": "net.b", "name": "b", "depth": 1, "parent_id": 0},
     ]
-    with Store.from_rows({"device_event": work, "module": modules}) as store:
+    with literal_store({"device_event": work, "module": modules}) as store:
         timeline = Timeline(store)
         titles = {one.id: one.title for one in timeline.tracks.values()}
         assert titles["0.o0"] == "overlap: device 0"
@@ -240,7 +241,7 @@ def test_what_overlaps_and_which_modules_work_have_lanes_of_their_own():
 
 def test_a_search_from_a_rank_starts_there():
     rows = [{"rank": r, "id": r, "name": "k", "start_ns": 10 * r, "dur_ns": 5} for r in range(3)]
-    with Store.from_rows({"device_event": rows}) as store:
+    with literal_store({"device_event": rows}) as store:
         timeline = Timeline(store)
         assert timeline.find("k", rank=2)["number"] == 2
         assert timeline.find("k", number=0)["place"]["track"].startswith("0.")
@@ -252,7 +253,7 @@ def test_steps_that_only_repeat_are_numbered_and_counters_of_later_are_left_out(
         "step": [{"step": n, "start_ns": 10 * n, "end_ns": 10 * n + 10, "name": "aten::cat"} for n in (1, 2)],
         "counter": [{**counter, "time_ns": 15}, {**counter, "series": "read", "time_ns": 99}],
     }
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         timeline = Timeline(store)
         (rank,) = timeline.layout()["ranks"]
         assert [one["title"] for one in rank["tracks"]] == ["steps", "job: memory"]

@@ -12,11 +12,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+import pyarrow as pa
+
 from stepscope.api.trace import Trace
 from stepscope.base.errors import SourceError, UsageError
 from stepscope.formats.container import members
 from stepscope.formats.inline.document import load, replace_surrogates
 from stepscope.formats.inline.reader import label_of, results_in, tables_of
+from stepscope.schema.tables import TABLES
 from stepscope.store.open import Store
 
 _HOST_FIELDS = ("host_name", "avg_iter_time_ms")
@@ -116,11 +119,15 @@ def trace_of_profiles(profiles: Sequence[Mapping[str, Any]]) -> Trace:
                 slug="profiles-of-one-rank",
             )
         seen.add(rank)
-        rows["inline_timing"] += [{"rank": rank, **row} for row in tables.inline_timing.to_pylist()]
-        origin = {"path": f"profile {place}", "format": "inline"}
-        rows["source"].append({"rank": rank, **origin, "metadata": json.dumps(tables.facts.metadata)})
-        rows["rank"].append({"rank": rank, "host": tables.facts.host, "world_size": tables.facts.world_size})
-    return Trace(Store.from_rows(rows))
+        read = {"events_read": 0, "events_repaired": 0, "events_dropped": 0, "truncated": False}
+        origin = {"rank": rank, "span": 0, "path": f"profile {place}", "format": "inline", "bytes": 0, **read}
+        rows["inline_timing"] += [{"rank": rank, "span": 0, **row} for row in tables.inline_timing.to_pylist()]
+        rows["source"].append({**origin, "metadata": json.dumps(tables.facts.metadata)})
+        host = {"host": tables.facts.host, "world_size": tables.facts.world_size}
+        rows["rank"].append({"rank": rank, "resolution_ns": 1, "rank_rule": "single", **host})
+    return Trace(
+        Store.from_tables({name: pa.Table.from_pylist(some, TABLES[name].arrow()) for name, some in rows.items()})
+    )
 
 
 def _place(profile: Mapping[str, Any]) -> tuple[int, str]:

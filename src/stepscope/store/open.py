@@ -1,4 +1,4 @@
-"""Opens a store, which is a directory of Parquet files or literal rows in memory, as the tables of a database.
+"""Opens a store, which is a directory of Parquet files or tables in memory, as the tables of a database.
 
 The connection can only read the store's directory, loads no extension, and its configuration is locked, so that a
 question that someone typed can do no harm.
@@ -65,7 +65,7 @@ class Store:
         directory: Path | None = None,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
-        """For `open` and `from_rows`, which callers use instead."""
+        """For `open` and `from_tables`, which callers use instead."""
         self.threads: int | None = None
         self._connected = connection
         self._connecting = threading.RLock()
@@ -147,39 +147,27 @@ class Store:
         return connection
 
     @classmethod
-    def from_rows(cls, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> Store:
-        """Makes a store of literal rows in memory.
+    def from_tables(cls, tables: Mapping[str, pa.Table]) -> Store:
+        """Makes a store in memory.
 
-        Values that a row omits and the schema requires are filled in: rank and span 0, ids in order, the kind that goes
-        with the category, and the rows of `rank`, `source`, `device`, `stream` and `thread` that the events refer to.
-        The checks of the schema apply.
-
-        >>> store = Store.from_rows({"host_event": [{"name": "aten::mm", "start_ns": 0, "dur_ns": 5}]})
-        >>> store.sql("SELECT name, self_ns FROM host_event").to_pylist()
-        [{'name': 'aten::mm', 'self_ns': 5}]
-        >>> store.close()
-
-        Raises:
-            ValueError: a table or a column that the schema does not have.
+        Args:
+            tables: by name, with columns of the schema; `rank` is among them. The schema's checks apply.
         """
-        from stepscope.store.literal import complete_rows
-
-        complete = complete_rows(rows)
         connection = _connect(None)
         store = cls(connection)
         try:
-            store._filled = complete.keys()
-            store.show_tables(complete)
-            for name, table in complete.items():
-                connection.register("literal_rows", table)
-                connection.execute(f"INSERT INTO {name} SELECT * FROM literal_rows")
-                connection.unregister("literal_rows")
+            store._filled = tables.keys()
+            store.show_tables(tables)
+            for name, rows in tables.items():
+                connection.register("given_rows", rows)
+                connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM given_rows")
+                connection.unregister("given_rows")
             connection.execute("SET enable_external_access=false")
             connection.execute("SET lock_configuration=true")
         except BaseException:
             store.close()
             raise
-        store.ranks = tuple(sorted(complete["rank"].column("rank").to_pylist()))
+        store.ranks = tuple(sorted(tables["rank"].column("rank").to_pylist()))
         return store
 
     def sql(self, text: str, params: Any = None) -> pa.Table:

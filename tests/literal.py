@@ -1,16 +1,16 @@
-"""Fills in what literal rows omit, so that a trace of three events needs three short lines."""
+"""Stores of literal rows, which fill in what the rows omit: a trace of three events needs three short lines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from stepscope.formats import vocabulary
 from stepscope.schema.declare import SchemaTable
 from stepscope.schema.tables import TABLES
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from stepscope.store.open import Store
 
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
@@ -31,14 +31,25 @@ _DEFAULTS: dict[str, Row] = {
 """Values for omitted columns whose usual default would mislead."""
 
 
+def literal_store(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> Store:
+    """A store in memory of literal rows.
+
+    Values that a row omits and the schema requires are filled in: rank and span 0, ids in order, the kind that goes
+    with the category, and the rows of `rank`, `source`, `device`, `stream` and `thread` that the events refer to.
+
+    >>> with literal_store({"host_event": [{"name": "aten::mm", "start_ns": 0, "dur_ns": 5}]}) as store:
+    ...     store.sql("SELECT name, self_ns FROM host_event").to_pylist()
+    [{'name': 'aten::mm', 'self_ns': 5}]
+    """
+    return Store.from_tables(complete_rows(rows))
+
+
 def complete_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, pa.Table]:
     """The tables that have rows, with the given rows completed and the rows that they refer to added.
 
     Raises:
         ValueError: a table or a column that the schema does not have.
     """
-    import pyarrow as pa
-
     for name in rows:
         if name not in TABLES:
             raise ValueError(f"no table {name!r}; the schema has {', '.join(TABLES)}")
@@ -62,8 +73,6 @@ def complete_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, 
 
 def _nullable(table: SchemaTable) -> pa.Schema:
     """The columns without NOT NULL, which DuckDB enforces: its message names the column."""
-    import pyarrow as pa
-
     return pa.schema([field.with_nullable(True) for field in table.arrow()])
 
 

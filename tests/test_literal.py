@@ -2,17 +2,16 @@ from typing import Any
 
 import duckdb
 import pytest
-
-from stepscope.store.open import Store
+from tests.literal import literal_store
 
 
 def rows_of(table: str, rows: Any, columns: str = "*", order: str = "ALL") -> list[dict[str, Any]]:
-    with Store.from_rows(rows) as store:
+    with literal_store(rows) as store:
         return store.sql(f"SELECT {columns} FROM {table} ORDER BY {order}").to_pylist()
 
 
 def test_nothing_is_one_rank_and_one_source():
-    with Store.from_rows({}) as store:
+    with literal_store({}) as store:
         assert store.ranks == (0,)
         assert store.sql("SELECT path FROM source").num_rows == 1
         assert store.sql("SELECT * FROM host_event").num_rows == 0
@@ -73,11 +72,11 @@ def test_threads_devices_and_streams_appear_with_their_events():
 
 def test_the_checks_of_the_schema_apply():
     with pytest.raises(duckdb.ConstraintException):
-        Store.from_rows({"host_event": [{"dur_ns": -1}]})
+        literal_store({"host_event": [{"dur_ns": -1}]})
 
 
 def test_a_misspelt_table_or_column_is_an_error():
     with pytest.raises(ValueError, match="no table 'host_events'"):
-        Store.from_rows({"host_events": []})
+        literal_store({"host_events": []})
     with pytest.raises(ValueError, match="host_event has no column duration"):
-        Store.from_rows({"host_event": [{"duration": 1}]})
+        literal_store({"host_event": [{"duration": 1}]})
