@@ -11,7 +11,7 @@ from tests.literal import literal_store
 import stepscope
 from stepscope.api.trace import Trace
 from stepscope.base.errors import DamagedSourceError, SourceError, UsageError
-from stepscope.query.part import filters_of
+from stepscope.query.event_filter import filters_of
 from stepscope.questions import all_questions
 from stepscope.store import place
 from stepscope.store.manifest import write_store_file

@@ -2,7 +2,7 @@ import click
 import pytest
 
 from stepscope.cli.choices import column_names, read_numbers, read_size, read_window, typed_sources
-from stepscope.query.part import OPEN_END_NS, Part, parse_window
+from stepscope.query.event_filter import OPEN_END_NS, EventFilter, parse_window
 
 PARAMETER = click.Option(["--window"])
 CONTEXT = click.Context(click.Command("toy"))
@@ -44,7 +44,7 @@ def test_sources_are_typed_again_so_that_they_can_be_pasted():
     assert typed_sources(["-"]) == "SRC"
     assert typed_sources(["-dash.json"]) == "./-dash.json"
     assert typed_sources(["a b.json", "-"], "one") == "'a b.json' SRC --job one"
-    part = Part(name="*gemm*", window=(0, 1500))
+    part = EventFilter(name="*gemm*", window=(0, 1500))
     assert typed_sources(["a"], ranks=(0, 2, 3, 4), steps=(5,), part=part) == (
         "a --rank 0,2-4 --step 5 --name '*gemm*' --window 0ns:1500ns"
     )

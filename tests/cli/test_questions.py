@@ -6,7 +6,7 @@ import pytest
 
 import stepscope
 from stepscope.query.declare import Filter
-from stepscope.query.part import filters_of
+from stepscope.query.event_filter import filters_of
 from stepscope.questions import all_questions, find
 
 

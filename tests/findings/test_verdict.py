@@ -23,7 +23,7 @@ class NoTables:
 
     ranks = (0,)
     steps = ()
-    store = SimpleNamespace(ranks=ranks, kept_steps=steps)
+    store = SimpleNamespace(ranks=ranks, stored_steps=steps)
 
     @staticmethod
     def sql(query: str) -> pa.Table:

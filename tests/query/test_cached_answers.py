@@ -13,7 +13,7 @@ from tests.store.conftest import write_directory
 
 from stepscope.query import cached_answers
 from stepscope.query.ask import ask, ask_within
-from stepscope.query.part import part
+from stepscope.query.event_filter import event_filter
 from stepscope.query.scope import Scope
 from stepscope.questions import find
 from stepscope.store import open as opening
@@ -90,8 +90,8 @@ def test_an_answer_belongs_to_all_that_was_asked(directory: Path, made: Callable
         {"question": "steps"},
         {"ranks": [1]},
         {"steps": [2]},
-        {"part": part(name="aten::mm")},
-        {"part": part(window="60ns:1s")},
+        {"part": event_filter(name="aten::mm")},
+        {"part": event_filter(window="60ns:1s")},
         {"by": "name"},
     ]
     assert [made(directory, **way) for way in ways] == [True] * 6 + [False], "--by name is how"

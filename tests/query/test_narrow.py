@@ -11,7 +11,7 @@ import pytest
 from tests.literal import literal_store
 
 from stepscope.base.errors import UsageError
-from stepscope.query.part import Part
+from stepscope.query.event_filter import EventFilter
 from stepscope.query.scope import Scope
 from stepscope.questions import find
 from stepscope.questions.invariants import INVARIANTS, SUMS
@@ -131,7 +131,7 @@ class Recorded:
             }
         )
 
-    def kept(self, part: Part) -> tuple[list[Row], list[Row]]:
+    def kept(self, part: EventFilter) -> tuple[list[Row], list[Row]]:
         """The host and device rows of a part, by hand."""
         window = part.window or (0, 1 << 40)
 
@@ -190,13 +190,13 @@ def overlaps(row: Row, window: tuple[int, int]) -> bool:
     return any(window[0] <= t < window[1] for t in Recorded.moments(row))
 
 
-def parts(random: Random) -> Iterator[Part]:
+def parts(random: Random) -> Iterator[EventFilter]:
     """Parts of every combination of filters."""
     for name in (None, random.choice(["a", "k", "[rk]"])):
         for under in (None, random.choice("ar")):
             start = random.randrange(25)
             for window in (None, (start, start + random.randrange(1, 15))):
-                yield Part(name, under, window)
+                yield EventFilter(name, under, window)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -209,7 +209,7 @@ def test_what_is_kept_is_what_filtering_by_hand_keeps(seed):
             check(store, replace(asked, name=name), *recorded.kept(asked))
 
 
-def check(store: Store, part: Part, host: list[Row], device: list[Row]) -> None:
+def check(store: Store, part: EventFilter, host: list[Row], device: list[Row]) -> None:
     try:
         scope = Scope(store, part=part)
     except UsageError:
@@ -238,7 +238,7 @@ def test_windows_side_by_side_add_up_to_the_recording(seed):
         found = [0, 0]
         for window in pairwise(ends):
             try:
-                scope = Scope(store, part=Part(window=window))
+                scope = Scope(store, part=EventFilter(window=window))
             except UsageError:
                 continue
             with scope:
@@ -280,18 +280,18 @@ def ids(scope: Scope, table: str, column: str = "id") -> list[int]:
 
 
 def test_a_module_has_its_parts_and_its_backward(make_scope):
-    scope = make_scope(MODEL, part=Part(under="net.fc"))
+    scope = make_scope(MODEL, part=EventFilter(under="net.fc"))
     assert ids(scope, "host_event") == [1, 2, 3]
     assert ids(scope, "device_event") == [11, 12]
     assert ids(scope, "module", "module_id") == [0, 1, 2]  # and what it is part of
     assert ids(scope, "collective") == [12]
     assert ids(scope, "memory_event", "operator_id") == [1]
-    assert ids(make_scope(MODEL, part=Part(under="*.act")), "host_event") == [2]
+    assert ids(make_scope(MODEL, part=EventFilter(under="*.act")), "host_event") == [2]
 
 
 def test_a_collective_of_the_host_is_kept_with_its_range(make_scope):
     on_host = [{"id": None, "host_id": 3}, {"id": None, "host_id": 4}, {"id": 12, "host_id": 4}]
-    scope = make_scope(MODEL | {"collective": on_host}, part=Part(under="net.fc"))
+    scope = make_scope(MODEL | {"collective": on_host}, part=EventFilter(under="net.fc"))
     assert scope.sql("SELECT id, host_id FROM collective ORDER BY ALL").to_pylist() == [
         {"id": 12, "host_id": 4},
         {"id": None, "host_id": 3},
@@ -299,10 +299,10 @@ def test_a_collective_of_the_host_is_kept_with_its_range(make_scope):
 
 
 def test_what_under_names_may_be_said(make_scope):
-    assert ids(make_scope(MODEL, part=Part(under="range:net.head")), "host_event") == [6]
-    assert ids(make_scope(MODEL, part=Part(under="module:net.head")), "host_event") == [4]
-    assert ids(make_scope(MODEL, part=Part(under="aten::mm")), "host_event") == [1, 4]
-    assert ids(make_scope(MODEL, part=Part(under="operator:*Backward0")), "device_event") == [12]
+    assert ids(make_scope(MODEL, part=EventFilter(under="range:net.head")), "host_event") == [6]
+    assert ids(make_scope(MODEL, part=EventFilter(under="module:net.head")), "host_event") == [4]
+    assert ids(make_scope(MODEL, part=EventFilter(under="aten::mm")), "host_event") == [1, 4]
+    assert ids(make_scope(MODEL, part=EventFilter(under="operator:*Backward0")), "device_event") == [12]
 
 
 @pytest.mark.parametrize(
@@ -317,34 +317,34 @@ def test_what_under_names_may_be_said(make_scope):
 )
 def test_under_says_what_there_is(make_scope, under, message, hint):
     with pytest.raises(UsageError) as caught:
-        make_scope(MODEL, part=Part(under=under))
+        make_scope(MODEL, part=EventFilter(under=under))
     assert message in caught.value.message
     assert hint in caught.value.hint
 
 
 def test_a_window_in_which_nothing_ran_says_when_something_did(make_scope):
     with pytest.raises(UsageError, match="no event lies in 50 ns to 60 ns of the run") as caught:
-        make_scope(MODEL, part=Part(window=(50, 60)))
+        make_scope(MODEL, part=EventFilter(window=(50, 60)))
     assert "from 0 ns to 44 ns" in caught.value.hint
     with pytest.raises(UsageError) as caught:
-        make_scope({"inline_timing": [{"label": "x"}]}, part=Part(window=(50, 60)))
+        make_scope({"inline_timing": [{"label": "x"}]}, part=EventFilter(window=(50, 60)))
     assert "no events and no samples on a clock" in caught.value.hint
 
 
 def test_a_window_of_a_recording_of_samples_alone_is_one_of_them(make_scope):
     sample = {"track": "t", "series": "s", "kind": None, "unit": "%", "pid": "0", "value": 1.0}
     rows = {"counter": [{**sample, "time_ns": at} for at in (0, 55, 90)]}
-    with make_scope(rows, part=Part(window=(50, 60))) as scope:
+    with make_scope(rows, part=EventFilter(window=(50, 60))) as scope:
         assert scope.sql("SELECT time_ns FROM counter").to_pylist() == [{"time_ns": 55}]
     with pytest.raises(UsageError, match="no event or sample lies in 60 ns to 70 ns") as caught:
-        make_scope(rows, part=Part(window=(60, 70)))
+        make_scope(rows, part=EventFilter(window=(60, 70)))
     assert "from 0 ns to 90 ns" in caught.value.hint
 
 
 def test_samples_do_not_stand_for_the_events_that_a_window_lacks(make_scope):
     sample = {"track": "t", "series": "s", "kind": None, "unit": "%", "pid": "0", "value": 1.0}
     with pytest.raises(UsageError, match="no event lies in 50 ns to 60 ns of the run"):
-        make_scope({**MODEL, "counter": [{**sample, "time_ns": 55}]}, part=Part(window=(50, 60)))
+        make_scope({**MODEL, "counter": [{**sample, "time_ns": 55}]}, part=EventFilter(window=(50, 60)))
 
 
 def test_an_event_named_for_its_launch_brings_the_call(make_scope):
@@ -355,7 +355,7 @@ def test_an_event_named_for_its_launch_brings_the_call(make_scope):
         ],
         "device_event": [{"id": 3, "name": "gemm", "launch_id": 2, "dur_ns": 4}],
     }
-    scope = make_scope(rows, part=Part(name="gemm"))
+    scope = make_scope(rows, part=EventFilter(name="gemm"))
     assert scope.sql("SELECT id, parent_id, depth FROM host_event").to_pylist() == [
         {"id": 2, "parent_id": None, "depth": 0}
     ]
@@ -371,11 +371,11 @@ def test_ranks_steps_and_a_part_narrow_together(make_scope):
             for name in ("a", "b")
         ],
     }
-    scope = make_scope(rows, ranks=[1], steps=[4], part=Part(name="b"))
+    scope = make_scope(rows, ranks=[1], steps=[4], part=EventFilter(name="b"))
     query = "SELECT rank, step, name FROM {} ORDER BY ALL"
     assert scope.sql(query.format("host_event")).to_pylist() == [{"rank": 1, "step": 4, "name": "b"}]
-    assert len(scope.sql(query.format(scope.every("host_event")))) == 2
-    assert make_scope(rows).every("host_event") == "host_event"
+    assert len(scope.sql(query.format(scope.unfiltered("host_event")))) == 2
+    assert make_scope(rows).unfiltered("host_event") == "host_event"
 
 
 def test_steps_that_a_window_cuts_are_noted(answer):
@@ -387,12 +387,12 @@ def test_steps_that_a_window_cuts_are_noted(answer):
         ],
         "host_event": [{"name": "aten::mm", "start_ns": 2, "dur_ns": 26}],
     }
-    table = answer("steps", rows, part=Part(window=(5, 24)), columns=["step", "total_ns", "complete"])
+    table = answer("steps", rows, part=EventFilter(window=(5, 24)), columns=["step", "total_ns", "complete"])
     assert table.to_csv() == "step,total_ns,complete\n3,5,False\n4,10,True\n5,4,False\n"
     (check,) = table.checks
     assert check["check"] == "cut_by_window"
     assert "cuts step 3 and 5" in check["explanation"]
     assert not table.unreliable
-    means = answer("steps", rows, part=Part(window=(5, 24)), by="mean", columns=["steps", "total_ns"])
+    means = answer("steps", rows, part=EventFilter(window=(5, 24)), by="mean", columns=["steps", "total_ns"])
     assert means.to_csv() == "steps,total_ns\n1,10\n"
-    assert answer("steps", rows, part=Part(window=(10, 20))).checks == ()
+    assert answer("steps", rows, part=EventFilter(window=(10, 20))).checks == ()

@@ -3,7 +3,7 @@
 from tests.literal import literal_store
 
 from stepscope.api.trace import Trace
-from stepscope.query.part import Part
+from stepscope.query.event_filter import EventFilter
 from stepscope.questions import find
 
 
@@ -49,7 +49,7 @@ def test_each_allocation_has_its_lifetime_and_what_made_it(diff):
 def test_what_is_alive_at_a_moment_at_the_peak_or_in_a_stretch(diff):
     diff("memory", ROWS, "bytes\n60\n30", at_ns=35, by="allocation")
     diff("memory", ROWS, "bytes\n60\n40\n30", at_peak=True, by="allocation")
-    diff("memory", ROWS, "bytes\n60\n5", part=Part(window=(45, 99)), by="allocation")
+    diff("memory", ROWS, "bytes\n60\n5", part=EventFilter(window=(45, 99)), by="allocation")
     diff("memory", ROWS, "bytes\n60\n30\n5", steps=[8], by="allocation")
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.query.part import Part
+from stepscope.query.event_filter import EventFilter
 
 # `from stepscope.questions import annotations` would find what `from __future__` left there
 annotations = import_module("stepscope.questions.annotations")
@@ -303,7 +303,7 @@ def test_a_kept_range_keeps_its_place_among_those_that_are_not(diff):
         block,epoch/block/block,2,1,30,30
         """,
         by="path",
-        part=Part(name="block"),
+        part=EventFilter(name="block"),
     )
 
 
@@ -318,7 +318,7 @@ def test_a_window_cuts_the_ranges_and_what_is_inside_them(diff):
         block,epoch/block/block,30,30
         """,
         by="path",
-        part=Part(window=(40, 85)),
+        part=EventFilter(window=(40, 85)),
     )
 
 

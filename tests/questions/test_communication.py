@@ -7,7 +7,7 @@ from tests.simulated_job import Job, simulate
 
 import stepscope
 from stepscope.query.ask import ask
-from stepscope.query.part import Part
+from stepscope.query.event_filter import EventFilter
 from stepscope.questions.communication import communication
 from stepscope.store.build import import_source
 from stepscope.store.open import Store
@@ -224,7 +224,7 @@ def test_gloo_counts_though_no_kernel_runs(diff: Any) -> None:
 
 def test_what_a_window_cuts_counts_in_proportion(answer: Any) -> None:
     rows = recording(REDUCE | {"bytes": 8000, "dur_ns": 1000, "exposed_ns": 500})
-    (row,) = answer("communication", rows, part=Part(window=(0, 250))).rows()
+    (row,) = answer("communication", rows, part=EventFilter(window=(0, 250))).rows()
     assert (row["total_ns"], row["exposed_ns"], row["moved_bytes"]) == (250, 125, 2000)
 
 

@@ -1,7 +1,7 @@
 import json
 
 import stepscope
-from stepscope.query.part import Part
+from stepscope.query.event_filter import EventFilter
 
 
 def sample(time_ns, value, kind="sm_active", **more):
@@ -99,7 +99,7 @@ def test_parts_of_a_link_add_up_at_each_moment(diff):
 def test_a_window_takes_the_samples_in_it(diff):
     expected = "metric,samples,mean\nsm_active,2,80.0"
     running = {"host_event": [{"name": "aten::mm", "dur_ns": 3000}]}
-    diff("counters", ROWS | running, expected, by="metric", part=Part(window=(600, 2500)))
+    diff("counters", ROWS | running, expected, by="metric", part=EventFilter(window=(600, 2500)))
 
 
 def test_samples_of_kineto_are_told_by_kind(tmp_path):

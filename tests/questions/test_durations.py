@@ -15,7 +15,7 @@ from tests.literal import literal_store
 
 import stepscope
 from stepscope.query.ask import ask
-from stepscope.query.part import Part
+from stepscope.query.event_filter import EventFilter
 from stepscope.questions import find
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces" / "kineto"
@@ -80,7 +80,7 @@ def test_a_report_may_pick_the_rows_of_a_name(answer: Any) -> None:
 
 
 def test_what_a_window_cuts_is_not_short(diff: Any) -> None:
-    diff("durations", ROWS, "name,from_ns,count\naten::mm,6399,1", part=Part(window=(5_000, 6_000)))
+    diff("durations", ROWS, "name,from_ns,count\naten::mm,6399,1", part=EventFilter(window=(5_000, 6_000)))
 
 
 def test_what_a_bin_holds_comes_from_every_rank(diff: Any) -> None:

@@ -1,15 +1,16 @@
 """A recording without what a question needs: no rows, and a note that says how to record it."""
 
+from tests.literal import literal_store
+
 from stepscope.query.ask import ask
 from stepscope.questions import all_questions
-from stepscope.store.open import Store
 
 ANSWERED = {"summary", "findings", "checks", "sources"}
 """Questions that answer an empty recording, too."""
 
 
 def test_an_empty_recording_says_how_to_record_what_is_asked():
-    with Store.from_rows({}) as store:
+    with literal_store({}) as store:
         for question in all_questions():
             if question.recordings != "one" or question.name in ANSWERED | {"stragglers"}:
                 continue

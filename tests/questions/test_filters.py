@@ -11,7 +11,7 @@ import stepscope
 from stepscope.api.trace import Trace
 from stepscope.base.errors import UsageError
 from stepscope.query.ask import ask, ask_within
-from stepscope.query.part import Part
+from stepscope.query.event_filter import EventFilter
 from stepscope.query.scope import Scope
 from stepscope.questions import all_questions, find
 
@@ -81,7 +81,11 @@ ROWS = {
         }
     ],
 }
-FILTERS = {"name": Part(name="aten::addmm"), "under": Part(under="net.fc"), "window": Part(window=(22_000, 160_000))}
+FILTERS = {
+    "name": EventFilter(name="aten::addmm"),
+    "under": EventFilter(under="net.fc"),
+    "window": EventFilter(window=(22_000, 160_000)),
+}
 TAKES = {"events": {"name", "under", "window"}, "time": {"window"}, "recording": set()}
 ASKED = [
     (question, choice)
@@ -121,7 +125,7 @@ def test_every_question_takes_a_filter_or_refuses_it(narrowed, question, by):
             assert f"--{name}" in caught.value.message
 
 
-def rows_of(store, question: str, key: str, name: str, part: Part | None = None, **asked):
+def rows_of(store, question: str, key: str, name: str, part: EventFilter | None = None, **asked):
     """The rows of an answer with one name, without what is a share of all rows."""
     answer = ask(find(question), store, **asked, **({} if part is None else {"part": part}))
     kept = [c.name for c in answer.columns if c.unit != "ratio" and c.name != "priority"]
@@ -148,7 +152,7 @@ def rows_of(store, question: str, key: str, name: str, part: Part | None = None,
     ],
 )
 def test_a_row_of_its_own_name_is_as_it_is_without_the_filter(store, question, key, name, asked):
-    part = Part(name="Memcpy*" if question == "copies" else name)
+    part = EventFilter(name="Memcpy*" if question == "copies" else name)
     plain = rows_of(store, question, key, name, **asked)
     assert plain
     assert rows_of(store, question, key, name, part, **asked) == plain
@@ -168,7 +172,7 @@ def test_kernels_by_the_operator_that_launched_them(diff):
         {GEMM},2,30000,0.75
         {ADD},2,10000,0.25
         """,
-        part=Part(name="aten::addmm"),
+        part=EventFilter(name="aten::addmm"),
     )
 
 
@@ -182,29 +186,29 @@ def test_operators_by_the_kernels_that_they_launched(diff):
         MmBackward0,,60000,,
         aten::addmm,,30000,,
         """,
-        part=Part(name="*gemm*"),
+        part=EventFilter(name="*gemm*"),
     )
 
 
 def test_a_module_has_what_modules_says_it_has(store):
     by_path = {row["path"]: row for row in ask(find("modules"), store).rows()}
     for path in ("net", "net.fc"):
-        kernels = ask(find("kernels"), store, part=Part(under=path)).rows()
+        kernels = ask(find("kernels"), store, part=EventFilter(under=path)).rows()
         assert sum(row["total_ns"] for row in kernels) == by_path[path]["device_total_ns"]
         assert sum(row["count"] for row in kernels) == 6
-    (_, part) = ask(find("modules"), store, part=Part(under="net.fc")).rows()
+    (_, part) = ask(find("modules"), store, part=EventFilter(under="net.fc")).rows()
     assert part["backward_device_ns"] == by_path["net.fc"]["backward_device_ns"] == 60_000
 
 
 def test_what_runs_inside_a_range_or_an_operator(diff):
     diff(
-        "kernels", ROWS, f"name,count\n{GEMM},2\n{ADD},2\n", part=Part(under="forward")
+        "kernels", ROWS, f"name,count\n{GEMM},2\n{ADD},2\n", part=EventFilter(under="forward")
     )  # fmt: skip
-    diff("kernels", ROWS, f"name,count\n{GEMM},2\n", part=Part(under="MmBackward0"))
+    diff("kernels", ROWS, f"name,count\n{GEMM},2\n", part=EventFilter(under="MmBackward0"))
 
 
 def test_a_window_cuts_what_reaches_out_of_it(diff):
-    window = Part(window=(22_000, 60_000))
+    window = EventFilter(window=(22_000, 60_000))
     diff(
         "kernels",
         ROWS,
@@ -234,7 +238,7 @@ def test_a_window_cuts_what_reaches_out_of_it(diff):
         """,
         part=window,
     )
-    diff("copies", ROWS, "direction,bytes,total_ns\nHtoD,1000,1000\n", part=Part(window=(11_000, 20_000)))
+    diff("copies", ROWS, "direction,bytes,total_ns\nHtoD,1000,1000\n", part=EventFilter(window=(11_000, 20_000)))
     diff("device-time", ROWS, "span_ns,busy_ns,idle_ns\n38000,23000,15000\n", part=window)
     diff("idle", ROWS, "stream,idle_ns\n,15000\n7,15000\n", part=window)
     diff("steps", ROWS, "step,start_ns,total_ns\n3,22000,38000\n", part=window)
@@ -249,15 +253,15 @@ def test_work_counts_when_it_runs_whenever_it_was_launched(diff):
         name,calls,device_self_ns,device_total_ns,host_self_ns
         MmBackward0,,15000,,
         """,
-        part=Part(window=(70_000, 90_000)),
+        part=EventFilter(window=(70_000, 90_000)),
     )
 
 
 def test_a_window_takes_the_work_done_in_proportion(store):
     """What a cut kernel did of its call is less, and its rate is the same."""
-    part = Part(window=(0, 27_500))
+    part = EventFilter(window=(0, 27_500))
     (cut,) = rows_of(store, "roofline", "name", GEMM, part, by="kernel")
-    (forward,) = rows_of(store, "roofline", "name", GEMM, Part(name="aten::addmm"), by="kernel")
+    (forward,) = rows_of(store, "roofline", "name", GEMM, EventFilter(name="aten::addmm"), by="kernel")
     assert cut["device_ns"] == 7_500
     assert cut["flops"] == forward["flops"] / 4  # half of one of two calls
     assert cut["flop_per_s"] == pytest.approx(forward["flop_per_s"])
@@ -291,7 +295,7 @@ def test_answers_in_sql_take_them_too():
 
 
 def test_an_empty_answer_says_what_there_is(store):
-    empty = ask(find("copies"), store, part=Part(name="forward"))
+    empty = ask(find("copies"), store, part=EventFilter(name="forward"))
     assert "--under asks for what ran inside" in empty.note
     assert "Record with" not in empty.note
 

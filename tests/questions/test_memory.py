@@ -9,7 +9,7 @@ import pytest
 from tests.memory_snapshots import Allocator, training
 
 import stepscope
-from stepscope.query.part import Part
+from stepscope.query.event_filter import EventFilter
 
 EVENT = {"device_kind": "cuda", "device": 0}
 
@@ -117,9 +117,11 @@ def test_another_moment_may_be_asked_for(diff):
 
 
 def test_a_stretch_of_time_has_a_peak_of_its_own(answer):
-    found = answer("memory", RECORDING, part=Part(window=(25, 45)), columns=["at_ns", "peak_bytes", "start_bytes"])
+    found = answer(
+        "memory", RECORDING, part=EventFilter(window=(25, 45)), columns=["at_ns", "peak_bytes", "start_bytes"]
+    )
     assert found.to_csv() == "at_ns,peak_bytes,start_bytes\n20,200,200\n"
-    found = answer("memory", RECORDING, part=Part(window=(31, 45)), columns=["peak_bytes"])
+    found = answer("memory", RECORDING, part=EventFilter(window=(31, 45)), columns=["peak_bytes"])
     assert found.to_csv() == "peak_bytes\n160\n"
 
 

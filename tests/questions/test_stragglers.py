@@ -10,7 +10,7 @@ from tests.literal import literal_store
 from tests.questions.meetings import MS, Meetings
 
 from stepscope.query.ask import ask
-from stepscope.query.part import Part
+from stepscope.query.event_filter import EventFilter
 from stepscope.questions import find
 
 CAUSES = (
@@ -221,7 +221,7 @@ def test_ranks_steps_and_windows_are_chosen_and_compared_with_all(diff: Any, ans
         by="step",
     )
     assert answer("stragglers", job.rows())["skew_ns"] == [75 * MS, 0.0]
-    second = Part(window=(150 * MS, 400 * MS))
+    second = EventFilter(window=(150 * MS, 400 * MS))
     diff("stragglers", job.rows(), "rank,charged_ns\n1,50000000\n0,0", part=second)
 
 

@@ -17,7 +17,7 @@ from tests.questions.test_critical_path import matched
 import stepscope
 from stepscope.base.errors import SourceError
 from stepscope.cli.main import main
-from stepscope.query.part import Part, part
+from stepscope.query.event_filter import EventFilter, event_filter
 from stepscope.query.scope import Scope
 from stepscope.report import trace_events
 from stepscope.report.event_places import layers
@@ -85,7 +85,7 @@ def export(target: Path, *sources: Path, **narrowed: Any) -> list[dict[str, Any]
     window = narrowed.pop("window", None)
     with (
         stepscope.open(*sources, cache=False) as opened,
-        Scope(opened.store, part=part(window=window), **narrowed) as scope,
+        Scope(opened.store, part=event_filter(window=window), **narrowed) as scope,
     ):
         write_trace_events(scope, target)
     events: list[dict[str, Any]] = json.loads(target.read_text())["traceEvents"]
@@ -235,7 +235,7 @@ def test_the_critical_path_is_a_track_of_the_ranks_that_it_runs_on(
     window: tuple[int, int] | None, expected: list[Any], make_scope: Any, tmp_path: Path
 ) -> None:
     target = tmp_path / "out.json"
-    write_trace_events(make_scope(matched(), part=Part(window=window)), target)
+    write_trace_events(make_scope(matched(), part=EventFilter(window=window)), target)
     events = json.loads(target.read_text())["traceEvents"]
     tracks = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e.get("name") == "thread_name"}
     ranks = {e["pid"]: e["args"]["name"] for e in events if e.get("name") == "process_name"}

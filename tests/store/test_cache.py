@@ -13,7 +13,7 @@ import pytest
 
 import stepscope
 from stepscope.api.trace import open_trace
-from stepscope.store.cache import IN_USE_SECONDS, cache_key, kept_used, trim
+from stepscope.store.cache import IN_USE_SECONDS, cache_key, in_use, trim
 from stepscope.store.code_digest import _read, code_digest, required_packages
 
 TRACE = {"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]}
@@ -134,7 +134,7 @@ def test_a_store_that_a_view_shows_stays_however_long_that_is(trace, tmp_path, m
     long_ago = time.time() - 2 * IN_USE_SECONDS
     os.utime(store, (long_ago, long_ago))
     monkeypatch.setenv("STEPSCOPE_CACHE_SIZE", "0")
-    with kept_used([store, store.parent.parent / "elsewhere"]):
+    with in_use([store, store.parent.parent / "elsewhere"]):
         trim(store.parent, keep=store.parent / "another")
         assert store.exists()
     os.utime(store, (long_ago, long_ago))

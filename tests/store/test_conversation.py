@@ -6,7 +6,7 @@ from tests.processes import python
 
 CONVERSATION = """
 import os, subprocess
-from stepscope.store.own_process import conversation
+from stepscope.store.worker_process import conversation
 
 asked, tell = conversation()
 for line in asked:

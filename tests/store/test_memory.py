@@ -12,7 +12,7 @@ from stepscope.formats import scratch
 from stepscope.formats.container import members
 from stepscope.formats.registry import format_named
 from stepscope.formats.runs import Recording
-from stepscope.store import memory, own_process, workers
+from stepscope.store import memory, worker_process, workers
 from stepscope.store.build import import_source
 from stepscope.store.job import Done, Job
 from stepscope.store.progress import SILENT
@@ -103,7 +103,7 @@ def test_what_a_rank_needs_follows_its_text_and_the_processes_of_its_file(tmp_pa
 @pytest.fixture
 def at_once(monkeypatch):
     """Runs jobs of some needs, and gives how many ran beside one another at most."""
-    monkeypatch.setattr(own_process, "_START", "import sys; sys.stdin.read()")
+    monkeypatch.setattr(worker_process, "_START", "import sys; sys.stdin.read()")
 
     def run(needs, most, together):
         meeting = threading.Barrier(together)

@@ -6,8 +6,8 @@ from typing import Any
 
 from stepscope.base.chosen_numbers import numbers_text
 from stepscope.base.units import plural, time_text
+from stepscope.query.rank_exclusion import ranks_text
 from stepscope.query.scope import Scope
-from stepscope.query.sound import ranks_text
 
 
 def counted_steps(condition: str = "true") -> str:

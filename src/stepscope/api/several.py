@@ -18,9 +18,9 @@ from stepscope.base.path_names import path_names
 from stepscope.base.units import plural
 from stepscope.query.ask import ask_several, check_asked
 from stepscope.query.declare import Question
+from stepscope.query.event_filter import EVERYTHING, EventFilter, event_filter
 from stepscope.query.jobs import NAME_FILES, PICK_EACH, several_jobs
-from stepscope.query.part import EVERYTHING, Part, part
-from stepscope.query.scope import Recording
+from stepscope.query.scope import ComparedRun
 from stepscope.query.table import Table
 from stepscope.questions import find
 from stepscope.store.progress import Progress
@@ -45,7 +45,7 @@ def open_several(
     *,
     names: Sequence[str] | None = None,
     jobs: Sequence[str] = (),
-    part: Part = EVERYTHING,
+    part: EventFilter = EVERYTHING,
     **reading: Any,
 ) -> Iterator[Callable[..., Table]]:
     """Opens the recordings for a question, and returns its parameters and a function that asks it.
@@ -77,7 +77,7 @@ def open_several(
         if names is None:
             labels = _with_jobs(traces, labels, chosen_jobs)
         roles = _ROLES if question.recordings == "two" else labels
-        yield partial(ask_several, question, list(map(Recording, labels, roles, scopes)))
+        yield partial(ask_several, question, list(map(ComparedRun, labels, roles, scopes)))
 
 
 def _with_jobs(traces: Sequence[Trace], labels: Sequence[str], chosen_jobs: Sequence[str | None]) -> list[str]:
@@ -159,7 +159,7 @@ def ask_of_several(
 ) -> Table:
     """Opens recordings, asks a question by name, and closes them."""
     question = find(question_name)
-    chosen = part(name, under, window)
+    chosen = event_filter(name, under, window)
     chosen.check_allowed(question, check_asked(question, **arguments).get("by"))
     reading: dict[str, Any] = {"cache": cache, "strict": strict, "progress": progress}
     reading["capture"] = capture

@@ -19,12 +19,12 @@ from stepscope.base.quoting import printable
 from stepscope.base.units import plural
 from stepscope.query.ask import ask, check_asked, reading
 from stepscope.query.declare import RESERVED, Filter
+from stepscope.query.event_filter import EVERYTHING, EventFilter, event_filter
 from stepscope.query.jobs import joined, several_jobs, without_job
-from stepscope.query.part import EVERYTHING, Part, part
 from stepscope.query.scope import Scope
 from stepscope.query.table import Table
 from stepscope.questions import find, of_one_recording
-from stepscope.store.jobs import KeptJob, kept_jobs
+from stepscope.store.jobs import StoredJob, stored_jobs
 from stepscope.store.manifest import given_path, is_store
 from stepscope.store.open import Store
 from stepscope.store.progress import SILENT, Progress
@@ -85,7 +85,7 @@ class Trace(QuestionMethods):
         """Its jobs by name: only itself if all files are of one job."""
         return {str(self.store.facts.get("job", "")): self}
 
-    def scope(self, part: Part = EVERYTHING, *, may_lack: bool = False) -> Scope:
+    def scope(self, part: EventFilter = EVERYTHING, *, may_lack: bool = False) -> Scope:
         """Returns the tables that its questions use. Close it, or use it as a context manager."""
         return Scope(self.store, self._ranks, self._steps, part, may_lack=may_lack)
 
@@ -126,7 +126,7 @@ class Trace(QuestionMethods):
             self.store,
             ranks=self._within(rank),
             steps=self._during(step),
-            part=part(name, under, window),
+            part=event_filter(name, under, window),
             top=top,
             columns=columns,
             sort=sort,
@@ -163,7 +163,7 @@ class Trace(QuestionMethods):
             self.store.comment()
         with (
             reading(self.store),
-            Scope(self.store, self._within(rank), self._during(step), part(name, under, window)) as scope,
+            Scope(self.store, self._within(rank), self._during(step), event_filter(name, under, window)) as scope,
         ):
             return answer_query(scope, text, top=top)
 
@@ -229,7 +229,7 @@ class TraceOfJobs(Trace):
         parameters = {name: value for name, value in arguments.items() if name not in narrowing}
         complete = check_asked(declared, columns=named, sort=sort, **parameters)
         filters = {name: arguments.get(name) for name in get_args(Filter)}
-        part(**filters).check_allowed(declared, complete.get("by"))
+        event_filter(**filters).check_allowed(declared, complete.get("by"))
         answers: dict[str, Table] = {}
         lacking: dict[str, UsageError] = {}
         for name, trace in self._jobs.items():
@@ -331,7 +331,7 @@ def open_trace(
         with stepscope.open("traces/") as trace:
             print(trace.kernels(top=20))
     """
-    chosen = part(window=window).window
+    chosen = event_filter(window=window).window
     ranks = None if ranks is None else numbers_of(ranks, "ranks")
     steps = None if steps is None else numbers_of(steps, "steps")
     for source in (path, *further):
@@ -347,10 +347,10 @@ def open_trace(
             hint="give them when the store is made: stepscope import SRC -o DIR",
             slug="filter-on-store",
         )
-    jobs = [_StoredJob(kept, source, source) for source in stores for kept in kept_jobs(source)]
+    jobs = [_StoredJob(kept, source, source) for source in stores for kept in stored_jobs(source)]
     if not files:
         return _of_jobs(jobs, job, ranks=ranks, steps=steps, strict=strict)
-    from stepscope.store.build import is_kept, open_source, rebuild_cached
+    from stepscope.store.build import is_cached, open_source, rebuild_cached
     from stepscope.store.chosen import ImportOptions
 
     cache = cache and not any(map(is_standard_input, files))
@@ -373,11 +373,11 @@ def open_trace(
         note = f"stepscope: {error.message}; what was read is not kept for the next question"
         getLogger("stepscope").warning(printable(note))
         directory = open_source(files, options, cache=False, progress=progress)
-    kept = is_kept(directory)
+    kept = is_cached(directory)
     rebuild = partial(rebuild_cached, files, options, progress) if kept else None
     scratch = None if kept else directory
     try:
-        jobs += [_StoredJob(kept, directory, files[0], rebuild) for kept in kept_jobs(directory)]
+        jobs += [_StoredJob(kept, directory, files[0], rebuild) for kept in stored_jobs(directory)]
         return _of_jobs(jobs, job, ranks=ranks, steps=steps, strict=strict, scratch=scratch)
     except BaseException:
         if scratch is not None:
@@ -389,7 +389,7 @@ def open_trace(
 class _StoredJob:
     """A job, the directory of its store, the given source, and a function that makes a damaged store again."""
 
-    job: KeptJob
+    job: StoredJob
     directory: Path
     source: Path
     rebuild: Callable[[], object] | None = None

@@ -16,7 +16,7 @@ from stepscope.base.chosen_numbers import numbers_typed, parse_numbers
 from stepscope.base.chosen_ranks import EXAMPLES, parse_ranks
 from stepscope.base.errors import UsageError
 from stepscope.query.declare import Filter
-from stepscope.query.part import EVERYTHING, Part, parse_window, window_typed
+from stepscope.query.event_filter import EVERYTHING, EventFilter, parse_window, window_typed
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -118,7 +118,7 @@ def typed_sources(
     *,
     ranks: Sequence[int] | None = None,
     steps: Sequence[int] | None = None,
-    part: Part = EVERYTHING,
+    part: EventFilter = EVERYTHING,
 ) -> str:
     """Files and folders, the job, captures of graphs and filters, written as they were typed; standard input, which is
     consumed, becomes `SRC`."""

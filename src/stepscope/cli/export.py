@@ -82,14 +82,14 @@ def _write_trace(
     reading: dict[str, Any],
 ) -> None:
     from stepscope.base.complete_file import check_output
-    from stepscope.query.part import part
+    from stepscope.query.event_filter import event_filter
     from stepscope.query.scope import Scope
     from stepscope.report.trace_events import write_trace_events
 
     check_output(target)
     with (
         open_watched(*sources, **reading) as trace,
-        Scope(trace.store, ranks, steps, part(window=window)) as scope,
+        Scope(trace.store, ranks, steps, event_filter(window=window)) as scope,
         progress_on() as progress,
     ):
         events = write_trace_events(scope, target, progress)

@@ -28,7 +28,7 @@ from stepscope.query.declare import RESERVED
 from stepscope.questions import OURS, grouped
 from stepscope.questions import names as question_names
 from stepscope.serve.user_errors import to_user_error
-from stepscope.store.own_process import own_process
+from stepscope.store.worker_process import limit_imports
 
 COMMANDS = {
     "record": "record",
@@ -149,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     open_closed_streams()
     accept_any_text()
     if arguments is None and not _RUNS_OTHERS_CODE & set(sys.argv[1:2]):
-        own_process()
+        limit_imports()
         unwind_on_termination()
     try:
         code = _run(arguments)

@@ -29,7 +29,7 @@ from stepscope.cli.terminal.output import FORMS, chosen_form, print_answer
 from stepscope.cli.terminal.printing import print_err
 from stepscope.cli.terminal.progress import open_watched, progress_on
 from stepscope.query.declare import Filter, Parameter, Question
-from stepscope.query.part import filters_of, part
+from stepscope.query.event_filter import event_filter, filters_of
 from stepscope.report.renderers import renderer_of
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def question_command(question: Question) -> click.Command:
         if renderer.selects_rows and form.kind in ("words", "markdown") and not (columns or sort):
             selection["top"], max_rows = None, top or max_rows
         filters = {name: given[name] for name in get_args(Filter)}
-        part(**filters).check_allowed(question, complete.get("by"))
+        event_filter(**filters).check_allowed(question, complete.get("by"))
         with _opened(question, given, **reading) as ask:
             answer = ask(**selection, **parameters)
             if plot_file is not None and plot is not None:
@@ -100,7 +100,7 @@ def question_command(question: Question) -> click.Command:
                 reading["capture"],
                 ranks=given["ranks"],
                 steps=given["steps"],
-                part=part(**filters),
+                part=event_filter(**filters),
             )
         print_answer(answer, form, width=width, max_rows=max_rows, all_columns=all_columns, source=source)
         if plot_file is not None:
@@ -129,7 +129,7 @@ def _opened(question: Question, given: dict[str, Any], **reading: Any) -> Iterat
     from stepscope.api.several import open_several
 
     sources = given["sources"] if "sources" in given else (given["before"], given["after"])
-    chosen = {"names": given["names"], "jobs": given["jobs"], "part": part(**filters)}
+    chosen = {"names": given["names"], "jobs": given["jobs"], "part": event_filter(**filters)}
     with progress_on() as progress, open_several(question, sources, **chosen, progress=progress, **reading) as ask:
         progress.finish()
         yield ask

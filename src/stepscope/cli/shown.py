@@ -47,7 +47,7 @@ def opened_recordings(
     from stepscope.base.path_names import path_names
     from stepscope.cli.terminal.progress import open_watched
     from stepscope.report.page_data import OpenRecording
-    from stepscope.store.cache import kept_used
+    from stepscope.store.cache import in_use
 
     groups = [sources, *((job_trace,) for job_trace in compare)]
     names = path_names([Path(group[0]).absolute() for group in groups])
@@ -61,5 +61,5 @@ def opened_recordings(
             for of_job, job_trace in jobs.items()
         ]
     stores = [job_trace.trace.store.directory for job_trace in recordings]
-    stack.enter_context(kept_used([store for store in stores if store is not None]))
+    stack.enter_context(in_use([store for store in stores if store is not None]))
     return recordings

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from stepscope.analysis.job.phase_times import OTHER_STEPS
 from stepscope.compare.interval import interval_of_change
 from stepscope.compare.sides import SUMMED, Part, Side
+from stepscope.query.apportion import largest_remainder
 from stepscope.query.declare import Column
-from stepscope.query.rounding import whole_parts
 from stepscope.query.rows import answer_dicts
 
 if TYPE_CHECKING:
@@ -91,9 +91,9 @@ def compare_rows(before: Side, after: Side, by: str) -> pa.Table:
 def _round_together(side: Side, column: str, total_row: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
     """Rounds a side's parts to integer ns that add up to its rounded total."""
     parts = [side.parts.get(row["name"]) for row in rows]
-    rounded = whole_parts([part.timing.mean_ns if part else Fraction(0) for part in parts])
+    rounded = largest_remainder([part.timing.mean_ns if part else Fraction(0) for part in parts])
     if side.total is not None:
-        (total_row[column],) = whole_parts([side.total.timing.mean_ns])
+        (total_row[column],) = largest_remainder([side.total.timing.mean_ns])
     if sum(rounded) != total_row[column]:
         raise ValueError(f"{column}: the parts of {side.of} do not add up to it")
     for row, part, value in zip(rows, parts, rounded, strict=True):

@@ -66,7 +66,7 @@ class Side:
 
 def offered(scope: Scope) -> tuple[str, ...]:
     """The forms in which a recording can be compared."""
-    host, device, module = map(scope.every, ("host_event", "device_event", "module"))
+    host, device, module = map(scope.unfiltered, ("host_event", "device_event", "module"))
     queries = {
         "category": "SELECT 1 FROM step",
         "tree": "SELECT 1 FROM step",
@@ -161,7 +161,7 @@ def _summed(scope: Scope, by: str) -> Side:
 
 def _shows_device(scope: Scope) -> bool:
     """Whether the recording has device work, whatever part of it is requested."""
-    query = f"SELECT EXISTS (SELECT 1 FROM {scope.every('device_event')} WHERE {WORK})"
+    query = f"SELECT EXISTS (SELECT 1 FROM {scope.unfiltered('device_event')} WHERE {WORK})"
     return bool(scope.value(query))
 
 

@@ -107,7 +107,7 @@ def slowed(scope: Scope) -> Slowing:
             if not any((by_device["work"] == COMMUNICATION).any() for by_device in work.values()):
                 continue
             runs = _RUNS.format(
-                events=scope.every("device_event"), host=scope.every("host_event"), ranks=ranks,
+                events=scope.unfiltered("device_event"), host=scope.unfiltered("host_event"), ranks=ranks,
                 inside=inside,
             )  # fmt: skip
             kinds = {row.pop("kernel"): _Kind(**row) for row in scope.sql(_KINDS.format(runs=runs)).to_pylist()}

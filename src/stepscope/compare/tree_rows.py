@@ -8,7 +8,7 @@ from stepscope.compare.align import Pair, align
 from stepscope.compare.interval import Timing
 from stepscope.compare.rows import COLUMNS, finish, largest_change, row_of, share_out
 from stepscope.compare.tree import Tree
-from stepscope.query.rounding import whole_parts
+from stepscope.query.apportion import largest_remainder
 from stepscope.query.rows import answer_dicts
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def diff_trees(before: Tree, after: Tree) -> pa.Table:
     root = align(before.root, after.root)
     total_row, timings = _rows_of(root, (before, after), ())
     for column, timing in zip(("before_ns", "after_ns"), timings, strict=True):
-        (total_row[column],) = whole_parts([timing.mean_ns])
+        (total_row[column],) = largest_remainder([timing.mean_ns])
     finish(total_row, adds_up=True)
     rows: list[Row] = []
     _add(root, total_row, (before, after), (), rows)
@@ -38,7 +38,7 @@ def _add(pair: Pair, row: Row, trees: tuple[Tree, Tree], path: tuple[str, ...], 
     parts = [(part, *_rows_of(part, trees, (*path, part.node.name))) for part in pair.parts]
     for place, column in enumerate(("before_ns", "after_ns")):
         means = [timings[place].mean_ns for _, _, timings in parts]
-        rounded = whole_parts(means, row[column] or 0) if parts else []
+        rounded = largest_remainder(means, row[column] or 0) if parts else []
         for (_, part_row, _), ns in zip(parts, rounded, strict=True):
             # The host's activity is known only if it was recorded.
             part_row[column] = None if part_row["kind"] == "idle" and part_row[column] is None else ns

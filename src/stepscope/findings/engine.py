@@ -11,7 +11,7 @@ from stepscope.findings.declare import FILLED, HIGH, LEADING, MEDIUM, WITH_HOST,
 from stepscope.findings.facts import Facts, ranks_text
 from stepscope.findings.host_pace import host_wait_ns
 from stepscope.findings.waiting import waiting
-from stepscope.query.sound import STEP_TIMES, without_ranks
+from stepscope.query.rank_exclusion import STEP_TIMES, without_ranks
 
 _MAX_CHECKS_NAMED = 3
 _SHARED = 0.1

@@ -18,7 +18,7 @@ from stepscope.findings.phase_means import PARTS as OF_PHASES
 from stepscope.findings.phase_means import PhaseMeans
 from stepscope.findings.recorded import Recorded
 from stepscope.findings.recorded import Row as Row  # rules' type for rows of evidence
-from stepscope.query.sound import ranks_text as ranks_text  # how rules name ranks
+from stepscope.query.rank_exclusion import ranks_text as ranks_text  # how rules name ranks
 from stepscope.schema.device_work import WORK
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Facts(Recorded):
         """The options that narrow a command to the same ranks and steps; empty for all of them."""
         scope = self.of_all.scope
         ranks = () if scope.ranks == scope.store.ranks else scope.ranks
-        steps = () if scope.steps == scope.store.kept_steps else scope.steps
+        steps = () if scope.steps == scope.store.stored_steps else scope.steps
         chosen = (("rank", ranks), ("step", steps))
         return "".join(f" --{name} {numbers_typed(which)}" for name, which in chosen if which)
 

@@ -9,7 +9,7 @@ from stepscope.analysis.recording import marks_steps
 from stepscope.base.quoting import sql_literal
 from stepscope.findings.phase_means import PhaseMeans, phase_means
 from stepscope.formats.evidence import Evidence
-from stepscope.query.sound import damaged_ranks
+from stepscope.query.rank_exclusion import damaged_ranks
 
 if TYPE_CHECKING:
     from stepscope.costs import Limits
@@ -73,7 +73,7 @@ class Recorded:
 
     @cached_property
     def damaged_ranks(self) -> tuple[int, ...]:
-        """Ranks that are not judged with the others (`query.sound`)."""
+        """Ranks that are not judged with the others (`query.rank_exclusion`)."""
         return damaged_ranks(self.scope)
 
     @cached_property

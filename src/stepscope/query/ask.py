@@ -15,11 +15,11 @@ from stepscope.base.plugins import named
 from stepscope.formats.evidence import SUBJECTS, bears_on
 from stepscope.query.cached_answers import get_or_compute
 from stepscope.query.declare import MOST, RANK, Parameter, Question
-from stepscope.query.part import EVERYTHING, Part
+from stepscope.query.event_filter import EVERYTHING, EventFilter
+from stepscope.query.rank_exclusion import all_damaged, damaged_ranks, ranks_without_their_device, without_ranks
 from stepscope.query.rows import as_declared, note_of, rests_on_of
-from stepscope.query.scope import Recording, Scope
+from stepscope.query.scope import ComparedRun, Scope
 from stepscope.query.script import with_script
-from stepscope.query.sound import all_damaged, damaged_ranks, ranks_without_their_device, without_ranks
 from stepscope.query.table import Table, sort_key
 from stepscope.schema.device_work import WORK
 from stepscope.store.manifest import damaged_store
@@ -77,7 +77,7 @@ def ask(
     *,
     ranks: Iterable[int] | None = None,
     steps: Iterable[int] | None = None,
-    part: Part = EVERYTHING,
+    part: EventFilter = EVERYTHING,
     top: int | None = None,
     columns: Sequence[str] | None = None,
     sort: str | None = None,
@@ -149,7 +149,7 @@ def _table(question: Question, scope: Scope, asked: Mapping[str, Any]) -> Table:
 
 def ask_several(
     question: Question,
-    recordings: Sequence[Recording],
+    recordings: Sequence[ComparedRun],
     *,
     top: int | None = None,
     columns: Sequence[str] | None = None,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stepscope.base.home import config_folder
 from stepscope.base.plugins import are_none, metadata_folders
 from stepscope.query.declare import Question
-from stepscope.query.part import Part
+from stepscope.query.event_filter import EventFilter
 from stepscope.query.rows import as_declared
 from stepscope.query.table import Table
 from stepscope.store.code_digest import code_digest
@@ -39,7 +39,7 @@ def get_or_compute(
     store: Store,
     ranks: tuple[int, ...] | None,
     steps: tuple[int, ...] | None,
-    part: Part,
+    part: EventFilter,
     asked: Mapping[str, Any],
     compute: Callable[[], Table],
 ) -> Table:

@@ -2,7 +2,7 @@
 
 A question is a function that takes a `Scope` (the tables of an open store, narrowed to the requested
 ranks and steps) and returns an Arrow table, with a declaration beside it; one that compares recordings
-takes a `Recording` for each. The command line, the Python method, the JSON, the report's section and
+takes a `ComparedRun` for each. The command line, the Python method, the JSON, the report's section and
 the documentation page are made from the declaration.
 
 To add a question, add a file with one `@question(...)` function to `stepscope.questions` and name the
@@ -181,7 +181,7 @@ class Declaration:
         gates: whether its rows are those of a comparison (`compare.rows`) that has a parameter `by`, so
             that a CI job can fail on a change (`--fail-if`).
         across_ranks: whether a row that names a rank depends on the other ranks, too. Ranks with damaged recordings
-            (`query.sound`) are then left out of all its forms; otherwise only of those whose rows name no rank.
+            (`query.rank_exclusion`) are then left out of all its forms; otherwise only of those whose rows name no rank.
         fills: which recording option would fill an empty answer.
         on_overview: whether the first view of a page asks it, so that a server prepares its answer.
 
@@ -254,7 +254,7 @@ class Question(Declaration):
     """A declared question.
 
     Args:
-        answer: takes a scope or several `Recording`s, and the parameters by keyword.
+        answer: takes a scope or several `ComparedRun`s, and the parameters by keyword.
         explanation: its docstring, for the question's page: definitions, sources of formulas, and differences
             from other tools.
         added_by: the plug-in that added it, if it is not one of ours.

@@ -22,7 +22,7 @@ from stepscope.formats.nesting import Forest, climb, levels
 from stepscope.link.columns import places
 from stepscope.link.device_time import DeviceTime, summed_up
 from stepscope.link.recursion import inside_same_key
-from stepscope.query.part import Part, matching, window_text
+from stepscope.query.event_filter import EventFilter, matching, window_text
 from stepscope.schema.device_work import WORK
 from stepscope.schema.tables import TABLES
 
@@ -59,9 +59,9 @@ _KINDS = {
 
 
 class Complete(Protocol):
-    """The methods of a `Scope` used here; `every` finds the rows of all events."""
+    """The methods of a `Scope` used here; `unfiltered` finds the rows of all events."""
 
-    part: Part
+    part: EventFilter
     ranks: tuple[int, ...]
     store: Store
 
@@ -74,14 +74,14 @@ class Complete(Protocol):
     def numpy(self, text: str) -> Columns:
         """Returns the columns of a query."""
 
-    def every(self, table: str) -> str:
+    def unfiltered(self, table: str) -> str:
         """Names the complete rows of a table."""
 
     def complete_rows(self, table: str, ranks: Iterable[int]) -> str:
         """Writes the SELECT that reads the complete rows of some ranks."""
 
 
-def kept_tables(scope: Complete, part: Part) -> dict[str, pa.Table]:
+def selected_tables(scope: Complete, part: EventFilter) -> dict[str, pa.Table]:
     """Finds the kept events of a scope, by name of the temporary table.
 
     Raises:
@@ -106,7 +106,7 @@ def kept_tables(scope: Complete, part: Part) -> dict[str, pa.Table]:
     }
 
 
-def narrowing_views(scope: Complete, part: Part) -> dict[str, str]:
+def narrowing_views(scope: Complete, part: EventFilter) -> dict[str, str]:
     """The rows of each table that a part narrows, as SQL over its complete rows and the temporary tables. In creation
     order: later views use earlier ones.
 
@@ -119,21 +119,21 @@ def narrowing_views(scope: Complete, part: Part) -> dict[str, str]:
             SELECT e.* REPLACE ({times}, kept.self_ns AS self_ns, kept.parent_id AS parent_id,
                 kept.depth AS depth, kept.recursive AS recursive, kept.device_ns AS device_ns,
                 kept.device_self_ns AS device_self_ns)
-            FROM {scope.every("host_event")} AS e JOIN {HOST} AS kept ON (kept.rank, kept.id) = (e.rank, e.id)
+            FROM {scope.unfiltered("host_event")} AS e JOIN {HOST} AS kept ON (kept.rank, kept.id) = (e.rank, e.id)
         """,
         "device_event": f"""
             SELECT e.* REPLACE ({times}, CASE WHEN kept.dur_ns = e.dur_ns THEN e.bytes
                 ELSE (e.bytes::HUGEINT * kept.dur_ns // e.dur_ns)::BIGINT END AS bytes)
-            FROM {scope.every("device_event")} AS e JOIN {DEVICE} AS kept ON (kept.rank, kept.id) = (e.rank, e.id)
+            FROM {scope.unfiltered("device_event")} AS e JOIN {DEVICE} AS kept ON (kept.rank, kept.id) = (e.rank, e.id)
         """,
         "module": f"""
             WITH RECURSIVE kept AS (
                 SELECT rank, span, module_id FROM host_event WHERE module_id IS NOT NULL
                 UNION SELECT rank, span, module_id FROM device_event WHERE module_id IS NOT NULL
-                UNION SELECT rank, span, parent_id FROM {scope.every("module")} JOIN kept
+                UNION SELECT rank, span, parent_id FROM {scope.unfiltered("module")} JOIN kept
                     USING (rank, span, module_id) WHERE parent_id IS NOT NULL
             )
-            FROM {scope.every("module")} SEMI JOIN kept USING (rank, span, module_id)
+            FROM {scope.unfiltered("module")} SEMI JOIN kept USING (rank, span, module_id)
         """,
     }
     for name in scope.store.filled():
@@ -145,7 +145,7 @@ def narrowing_views(scope: Complete, part: Part) -> dict[str, str]:
         if name == "memory_event" and (part.name is not None or part.under is not None):
             conditions.append(f"(rank, operator_id) IN (SELECT (rank, id) FROM {HOST})")
         if conditions:
-            views[name] = f"FROM {scope.every(name)} WHERE {' AND '.join(conditions)}"
+            views[name] = f"FROM {scope.unfiltered(name)} WHERE {' AND '.join(conditions)}"
     if part.window is not None:
         views |= _steps_in(scope, *part.window)
     return views
@@ -222,16 +222,16 @@ def _steps_in(scope: Complete, start: int, end: int) -> dict[str, str]:
     return {
         "step": f"""
             SELECT * REPLACE ({cut}, complete AND NOT {is_cut} AS complete)
-            FROM {scope.every("step")} WHERE {inside}
+            FROM {scope.unfiltered("step")} WHERE {inside}
         """,
         "data_check": f"""
-            FROM {scope.every("data_check")} UNION ALL BY NAME
+            FROM {scope.unfiltered("data_check")} UNION ALL BY NAME
             SELECT rank, span, '{CUT_BY_WINDOW}' AS "check", 'note' AS severity, count(*) AS count,
                 'steps' AS affects, 'the window cuts step '
                 || string_agg(step::VARCHAR, ' and ' ORDER BY start_ns)
                 || ': times are those of the part inside, and means leave it out where another step is '
                 || 'complete' AS explanation
-            FROM {scope.every("step")} WHERE {inside} AND {is_cut} AND rule <> 'whole recording'
+            FROM {scope.unfiltered("step")} WHERE {inside} AND {is_cut} AND rule <> 'whole recording'
             GROUP BY rank, span
         """,
     }
@@ -265,7 +265,7 @@ class _Under:
 
     def __init__(self, scope: Complete, asked: str) -> None:
         kinds, pattern = _kinds_under(asked)
-        tables = {name: scope.every(name) for name in ("module", "host_event", "captured_event")}
+        tables = {name: scope.unfiltered(name) for name in ("module", "host_event", "captured_event")}
         found = {
             one: scope.value(f"SELECT count(*) FROM ({query.format(**tables)}) WHERE {matching('name', pattern)}")
             for one, query in kinds.items()
@@ -300,7 +300,7 @@ class _Under:
 class _OfRank:
     """The kept events of one rank."""
 
-    def __init__(self, scope: Complete, rank: int, part: Part, under: _Under | None) -> None:
+    def __init__(self, scope: Complete, rank: int, part: EventFilter, under: _Under | None) -> None:
         self.rank, self.part, self.under = rank, part, under
         name = part.name
         self._all = scope.numpy(
@@ -484,7 +484,7 @@ def _check_window(scope: Complete, window: tuple[int, int]) -> None:
     timed = dict.fromkeys(("host_event", "device_event"), "start_ns, start_ns + dur_ns")
     moments = {name: "time_ns, time_ns" for name, one in TABLES.items() if "time_ns" in one.column_names}
     for tables, what in ((timed, "event"), (moments, "event or sample")):
-        rows = " UNION ALL ".join(f"SELECT {of} FROM {scope.every(one)}" for one, of in tables.items())
+        rows = " UNION ALL ".join(f"SELECT {of} FROM {scope.unfiltered(one)}" for one, of in tables.items())
         (row,) = scope.sql(
             f"""
             SELECT min(first) AS first_ns, max(last) AS last_ns, bool_or(

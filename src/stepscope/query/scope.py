@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from stepscope.base.chosen_numbers import check_known
 from stepscope.base.errors import StoreError, UsageError
 from stepscope.base.quoting import path_text
+from stepscope.query.event_filter import EVERYTHING, EventFilter
 from stepscope.query.memo import Memo
-from stepscope.query.part import EVERYTHING, Part
 from stepscope.schema.tables import TABLES
 from stepscope.store.interrupt import interruptible
 from stepscope.store.open import Store, fetch_arrow
@@ -33,7 +33,7 @@ _STEPS = "SELECT DISTINCT step FROM {table} ORDER BY step"
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class ComparedRun:
     """One of several recordings that a question compares.
 
     Args:
@@ -68,7 +68,7 @@ class Scope:
         store: Store,
         ranks: Iterable[int] | None = None,
         steps: Iterable[int] | None = None,
-        part: Part = EVERYTHING,
+        part: EventFilter = EVERYTHING,
         *,
         all_times: bool = False,
         may_lack: bool = False,
@@ -97,7 +97,7 @@ class Scope:
         try:
             if self.ranks != store.ranks:
                 self._shadow(dict.fromkeys(TABLES, "true"))
-            by_default = steps is None and store.kept_steps is not None and not all_times
+            by_default = steps is None and store.stored_steps is not None and not all_times
             if steps is not None or by_default:
                 store.check_files("step, phase_step", self.ranks)
                 traced, phase_steps = (
@@ -106,7 +106,7 @@ class Scope:
                 )
                 known = sorted({*traced, *phase_steps})
                 if steps is None:
-                    self.steps = tuple(step for step in store.kept_steps or () if step in known)
+                    self.steps = tuple(step for step in store.stored_steps or () if step in known)
                 else:
                     self.traced_steps = traced
                     self.steps = check_known(steps, known, "step")
@@ -142,13 +142,13 @@ class Scope:
         """Whether the store has no rows in any of these tables, so that queries over only these can be skipped."""
         return not any(map(self.store.may_have, tables))
 
-    def every(self, table: str) -> str:
+    def unfiltered(self, table: str) -> str:
         """The SQL name for a table's rows in the requested ranks and steps, regardless of the part: an
         event outside the part can be referenced by one inside.
         """
         if not self.part:
             return table
-        name = f"every_{table}"
+        name = f"unfiltered_{table}"
         if name not in self._complete:
             self._cursor.execute(f"CREATE TEMP VIEW {name} AS {self.complete_rows(table, self.ranks)}")
             self._complete.add(name)
@@ -161,12 +161,12 @@ class Scope:
         rows = self.store.select_text(TABLES[table], ranks)
         return f"SELECT * FROM ({rows}) WHERE {self._conditions.get(table, 'true')}"
 
-    def _narrow(self, part: Part) -> None:
-        """Puts views of the kept events over the tables; `every` names the complete rows."""
+    def _narrow(self, part: EventFilter) -> None:
+        """Puts views of the kept events over the tables; `unfiltered` names the complete rows."""
         # Imported here: most questions ask about everything and do not need link.
-        from stepscope.query.narrow import kept_tables, named_nothing, narrowing_views
+        from stepscope.query.narrow import named_nothing, narrowing_views, selected_tables
 
-        tables = kept_tables(self, part)
+        tables = selected_tables(self, part)
         if not any(kept.num_rows for kept in tables.values()):
             self.lacks = named_nothing(self)
         for name, kept in tables.items():

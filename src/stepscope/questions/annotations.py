@@ -98,7 +98,7 @@ def named_ranges(scope: Scope, by: str = "name", all: bool = False) -> ArrowTabl
     import pyarrow.compute as pc
 
     chosen = "kind = 'annotation'" + ("" if all else " AND role IS DISTINCT FROM 'step'")
-    rows = scope.sql(_RANGES.format(every=scope.every("host_event"), chosen=chosen))
+    rows = scope.sql(_RANGES.format(every=scope.unfiltered("host_event"), chosen=chosen))
     ranges, first, above = _nested(rows, scope.part.window, by)
     count = len(first)
     columns: dict[str, Any] = {}
@@ -210,8 +210,8 @@ def _launched_work(scope: Scope) -> Columns:
         SELECT
             work.rank, work.span, launch.thread, work.device, launch.start_ns AS launch_ns,
             work.start_ns, work.start_ns + work.dur_ns AS end_ns
-        FROM (SELECT * FROM {scope.every("device_event")} WHERE {WORK}) AS work
-        JOIN {scope.every("host_event")} AS launch
+        FROM (SELECT * FROM {scope.unfiltered("device_event")} WHERE {WORK}) AS work
+        JOIN {scope.unfiltered("host_event")} AS launch
             ON launch.rank = work.rank AND launch.id = work.launch_id
         """
     )

@@ -19,11 +19,11 @@ from stepscope.compare.tree import Tree, read_tree
 from stepscope.compare.tree_rows import diff_trees
 from stepscope.formats.evidence import EVERYTHING
 from stepscope.query.declare import Parameter, question
+from stepscope.query.rank_exclusion import without_damaged_ranks
 from stepscope.query.rows import ArrowTable, noted
-from stepscope.query.sound import sound_recordings
 
 if TYPE_CHECKING:
-    from stepscope.query.scope import Recording
+    from stepscope.query.scope import ComparedRun
 
 _BY_DEFAULT = ("category", "label", "phase", "operator", "kernel")
 _WITHIN = " Intervals (±) reflect how steps scatter within each recording; two runs may differ by more."
@@ -70,7 +70,7 @@ ERRORS = {
     gates=True,
     fills="Record both in the same way.",
 )
-def diff(recordings: Sequence[Recording], by: str | None = None) -> ArrowTable:
+def diff(recordings: Sequence[ComparedRun], by: str | None = None) -> ArrowTable:
     """Compares two recordings: what got slower or faster, and how certain that is.
 
     The first row is the complete step, the others are its parts, the largest changes first: for traces what a step
@@ -82,11 +82,11 @@ def diff(recordings: Sequence[Recording], by: str | None = None) -> ArrowTable:
     [What got slower or faster](../diff.md) has examples, and explains what intervals cover and how a CI job fails on a
     change.
     """
-    with sound_recordings(recordings, alike=True) as (valid, left_out):
+    with without_damaged_ranks(recordings, alike=True) as (valid, left_out):
         return _compared(valid, by, left_out)
 
 
-def _compared(recordings: Sequence[Recording], by: str | None, left_out: str) -> ArrowTable:
+def _compared(recordings: Sequence[ComparedRun], by: str | None, left_out: str) -> ArrowTable:
     from stepscope.questions import find
 
     chosen = _chosen(recordings, by)
@@ -122,7 +122,7 @@ def _compared(recordings: Sequence[Recording], by: str | None, left_out: str) ->
     return noted(rows, note, rests_on=rests_on)
 
 
-def _chosen(recordings: Sequence[Recording], by: str | None) -> str:
+def _chosen(recordings: Sequence[ComparedRun], by: str | None) -> str:
     offers_of_each = [offered(recording.scope) for recording in recordings]
     for name in _BY_DEFAULT if by is None else (by,):
         if all(name in offers for offers in offers_of_each):
@@ -151,7 +151,7 @@ _UNPROFILED = """
 _FOR_AN_INTERVAL = 2
 
 
-def _both_unprofiled(recordings: Sequence[Recording]) -> bool:
+def _both_unprofiled(recordings: Sequence[ComparedRun]) -> bool:
     """Whether both have steps without the profiler, enough of them for an interval.
 
     These show the job's real speed: the profiler slows the few steps in a trace. They are unknown for a part.
@@ -164,7 +164,7 @@ def _both_unprofiled(recordings: Sequence[Recording]) -> bool:
     )
 
 
-def _require_same(recordings: Sequence[Recording], has: list[bool], words: tuple[str, str], hint: str) -> None:
+def _require_same(recordings: Sequence[ComparedRun], has: list[bool], words: tuple[str, str], hint: str) -> None:
     if has[0] == has[1]:
         return
     described = [
@@ -176,7 +176,7 @@ def _require_same(recordings: Sequence[Recording], has: list[bool], words: tuple
     )
 
 
-def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[Recording], by: str) -> str:
+def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[ComparedRun], by: str) -> str:
     def samples_of(side: Side | Tree) -> str:
         ranks = f"{side.ranks} {plural(side.ranks, 'rank')}"
         if side.total is None or not side.total.timing.samples:
@@ -219,7 +219,7 @@ def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[Recordin
     return " ".join(filter(None, words))
 
 
-def _step_itself(recordings: Sequence[Recording]) -> str:
+def _step_itself(recordings: Sequence[ComparedRun]) -> str:
     """Says how the step changed, in which work may hide other work; empty for a part or if the recordings have no
     steps."""
     if any(recording.scope.part or not marks_steps(recording.scope) for recording in recordings):
@@ -233,7 +233,7 @@ def _step_itself(recordings: Sequence[Recording]) -> str:
     return f"The step itself, where work may hide other work: {took}, {step['verdict']} (--by category)."
 
 
-def _without_profiler(recordings: Sequence[Recording]) -> str:
+def _without_profiler(recordings: Sequence[ComparedRun]) -> str:
     if not _both_unprofiled(recordings):
         return ""
     took = [read_side(recording.scope, "phase").total for recording in recordings]
@@ -250,7 +250,7 @@ _ARMED = """
 """
 
 
-def _measured_in_one(recordings: Sequence[Recording]) -> str:
+def _measured_in_one(recordings: Sequence[ComparedRun]) -> str:
     """Says if events were measured in the steps of only one of the two, and how much that adds at most; else empty."""
     measured = {recording.role: recording.scope.sql(_ARMED).to_pylist()[0] for recording in recordings}
     armed = {role: row["most"] for role, row in measured.items() if row["measured"]}
@@ -261,7 +261,7 @@ def _measured_in_one(recordings: Sequence[Recording]) -> str:
     return f"Events were measured in the steps of {role} alone (--inline){added}: a part of the change may be that."
 
 
-def _settings(recordings: Sequence[Recording]) -> str:
+def _settings(recordings: Sequence[ComparedRun]) -> str:
     before, after = (settings_of(recording.scope) for recording in recordings)
     pairs = differing(before, after)
     if not pairs:
@@ -276,7 +276,7 @@ _FOUND_BY = """
 """
 
 
-def _not_the_same_step(recordings: Sequence[Recording]) -> str:
+def _not_the_same_step(recordings: Sequence[ComparedRun]) -> str:
     """Says if steps that were found by repetition are not cut at the same place; else empty."""
     guessed = "SELECT EXISTS (SELECT 1 FROM step WHERE starts_with(rule, 'recurring'))"
     if not any(recording.scope.value(guessed) for recording in recordings):

@@ -97,6 +97,6 @@ def durations(scope: Scope, by: str = "operator", event: str | None = None) -> A
     events = _STEPS
     if by != "step":
         table, kind = _EVENTS[by]
-        source = table if scope.part.window is None else f"({_CUT.format(every=scope.every(table), table=table)})"
+        source = table if scope.part.window is None else f"({_CUT.format(every=scope.unfiltered(table), table=table)})"
         events = f"SELECT rank, name, start_ns, dur_ns FROM {source} WHERE {kind}"
     return scope.sql(_HISTOGRAM.format(events=events), {"event": event})

@@ -267,7 +267,7 @@ def kernels(scope: Scope, by: str = "name", below_ns: int = SHORT_NS, bins: int 
             any_value(library) AS library,
             any_value(fused) AS fused_operators,
             any_value(fused_communication) AS fused_communication
-        FROM ({rows.format(host=scope.every("host_event"))}) LEFT JOIN traits USING (name)
+        FROM ({rows.format(host=scope.unfiltered("host_event"))}) LEFT JOIN traits USING (name)
         GROUP BY {keys}
         ORDER BY {last}total_ns DESC, {keys}
         """,
@@ -278,7 +278,7 @@ def kernels(scope: Scope, by: str = "name", below_ns: int = SHORT_NS, bins: int 
 def _short(scope: Scope, select: str, params: dict[str, int]) -> ArrowTable:
     duration, recorded = "dur_ns", ""
     if scope.part.window is not None:
-        uncut = f"SELECT rank, id, dur_ns AS recorded_ns FROM {scope.every('device_event')}"
+        uncut = f"SELECT rank, id, dur_ns AS recorded_ns FROM {scope.unfiltered('device_event')}"
         duration, recorded = "recorded_ns", f"JOIN ({uncut}) USING (rank, id)"
     rows = scope.sql(
         f"""

@@ -180,8 +180,8 @@ def launches(scope: Scope, by: str = "kernel", limit: int = 1_024) -> ArrowTable
             kernels=KERNELS,
             key=key,
             columns=columns,
-            work=f"(FROM {scope.every('device_event')} {in_part})" if in_part else "device_event",
-            host=scope.every("host_event"),
+            work=f"(FROM {scope.unfiltered('device_event')} {in_part})" if in_part else "device_event",
+            host=scope.unfiltered("host_event"),
             slow_call_ns=_SLOW_CALL_NS,
             late_start_ns=_LATE_START_NS,
         )

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from stepscope.base.grouping import grouped
 from stepscope.formats.evidence import DEVICE_WORK
 from stepscope.query.declare import Column, question
+from stepscope.query.rank_exclusion import without_damaged_ranks
 from stepscope.query.rows import ArrowTable, answer_rows, noted
-from stepscope.query.sound import sound_recordings
 from stepscope.questions.metrics import FILLS
 
 if TYPE_CHECKING:
     from stepscope.analysis.kernels.measured import MeasuredKernel
-    from stepscope.query.scope import Recording
+    from stepscope.query.scope import ComparedRun
 
 _COLUMNS = (
     Column("kernel", "text", "name of the kernel, as the first recording that has it spells it", kernels=True),
@@ -40,7 +40,7 @@ _COLUMNS = (
     recordings="two",
     fills=FILLS,
 )
-def metrics_diff(recordings: Sequence[Recording]) -> ArrowTable:
+def metrics_diff(recordings: Sequence[ComparedRun]) -> ArrowTable:
     """The values of `metrics --by metric` for each kernel, before and after: for a kernel before and after a change of
     its code, for one device and another, for Nsight Compute and nvprof. Kernels with the most time come first, and
     within a kernel the metrics that changed most.
@@ -50,11 +50,11 @@ def metrics_diff(recordings: Sequence[Recording]) -> ArrowTable:
     has, the other side is NULL. Counters vary from run to run, by some per cent if caches decide, and one measurement
     does not show by how much. A rank that is damaged on one side is left out on both.
     """
-    with sound_recordings(recordings, alike=True) as (valid, left_out):
+    with without_damaged_ranks(recordings, alike=True) as (valid, left_out):
         return _compared(valid, left_out)
 
 
-def _compared(recordings: Sequence[Recording], left_out: str) -> ArrowTable:
+def _compared(recordings: Sequence[ComparedRun], left_out: str) -> ArrowTable:
     before, after = (_by_key(recording) for recording in recordings)
     pairs = list(_paired(before, after))
     pairs.sort(key=lambda pair: -max(kernel.device_ns or 0 for side in pair for kernel in side))
@@ -70,7 +70,7 @@ def _compared(recordings: Sequence[Recording], left_out: str) -> ArrowTable:
     return noted(answered, " ".join(filter(None, (left_out, *notes))), rests_on=DEVICE_WORK if joined_to else ())
 
 
-def _by_key(recording: Recording) -> dict[Any, list[MeasuredKernel]]:
+def _by_key(recording: ComparedRun) -> dict[Any, list[MeasuredKernel]]:
     from stepscope.analysis.kernels.measured import joined_kernels
     from stepscope.base.kernel_spelling import kernel_key
 

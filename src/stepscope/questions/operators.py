@@ -213,7 +213,7 @@ def operators(scope: Scope, by: str = "name") -> ArrowTable:
                 library, count(*) AS device_events, sum(dur_ns) AS device_self_ns,
                 sum(dur_ns) FILTER (uses_tensor_cores) AS used_ns,
                 sum(dur_ns) FILTER (uses_tensor_cores IS NOT NULL) AS told_ns
-            FROM ({LABELLED_WORK}) {form.calls.format(host=scope.every("host_event"))}
+            FROM ({LABELLED_WORK}) {form.calls.format(host=scope.unfiltered("host_event"))}
             LEFT JOIN traits USING (name) GROUP BY ALL
         ),
         delayed AS (

@@ -133,7 +133,7 @@ def rank_overview(scope: Scope, measure: str | None = None) -> ArrowTable:
     does not have are blank; those left out of means, including all of a damaged rank, are drawn but do not extend the
     scale. `--plot` draws the map into a file.
     """
-    from stepscope.query.sound import damaged_ranks
+    from stepscope.query.rank_exclusion import damaged_ranks
 
     damaged = damaged_ranks(scope)
     return _ranks(scope, damaged) if measure is None else _steps(scope, measure, damaged)

@@ -215,7 +215,7 @@ def _by_priority(scope: Scope, counting: Conventions, limits: str) -> ArrowTable
 def _has_counters_alone(scope: Scope) -> bool:
     if scope.has_none("kernel_metric"):
         return False
-    tables = (scope.every("device_event"), "kernel_metric")
+    tables = (scope.unfiltered("device_event"), "kernel_metric")
     events, counters = (scope.value(f"SELECT count(*) FROM {table}") for table in tables)
     return bool(counters) and not events
 

@@ -17,11 +17,11 @@ from stepscope.compare.runs import BELOW, MODES, Run, as_event, compare, run_of
 from stepscope.compare.sides import phase_means
 from stepscope.query.ask import ask_within
 from stepscope.query.declare import Column, Parameter, question
+from stepscope.query.rank_exclusion import without_damaged_ranks
 from stepscope.query.rows import ArrowTable, answer_dicts, noted
-from stepscope.query.sound import sound_recordings
 
 if TYPE_CHECKING:
-    from stepscope.query.scope import Recording, Scope
+    from stepscope.query.scope import ComparedRun, Scope
 
 _COLUMNS = (
     Column("label", "text", "what was measured; `iteration` for the complete iteration"),
@@ -83,7 +83,7 @@ _WORDS = {"label": "inline measurements", "phase": "phases", "class": "traced st
     fills="Record each run with stepscope record -- train.py, on every rank.",
 )
 def scaling(
-    runs: Sequence[Recording], mode: str | None = None, below: float = BELOW, by: str | None = None
+    runs: Sequence[ComparedRun], mode: str | None = None, below: float = BELOW, by: str | None = None
 ) -> ArrowTable:
     """Compares runs of a job on different numbers of processes: one recording per size.
 
@@ -118,12 +118,12 @@ def scaling(
             f"below={below:g} is not an efficiency", hint="give a number from 0 to 1; 0.8 is 80 %", slug="bad-parameter"
         )
     sizes = [_ranks(run.scope) for run in runs]
-    with sound_recordings(runs, alike=False) as (valid, left_out):
+    with without_damaged_ranks(runs, alike=False) as (valid, left_out):
         return _compared(valid, sizes, mode, below, by, left_out)
 
 
 def _compared(
-    runs: Sequence[Recording], sizes: Sequence[int], mode: str | None, below: float, by: str | None, left_out: str
+    runs: Sequence[ComparedRun], sizes: Sequence[int], mode: str | None, below: float, by: str | None, left_out: str
 ) -> ArrowTable:
     kind = _kind(runs, by)
     read = [run_of(run.name, ranks, rows) for run, ranks, rows in zip(runs, sizes, _rows(runs, kind), strict=True)]
@@ -164,7 +164,7 @@ def _of_fewer(runs: Sequence[Run]) -> str:
     return f"Figures are over {', '.join(described)}." if described else ""
 
 
-def _devices(runs: Sequence[Recording]) -> str:
+def _devices(runs: Sequence[ComparedRun]) -> str:
     """Says if the runs are on different devices, which efficiencies then compare, too."""
     models = dict.fromkeys(
         name
@@ -177,7 +177,7 @@ def _devices(runs: Sequence[Recording]) -> str:
     return f"The runs are on different devices ({', '.join(models)}): efficiencies compare these, too."
 
 
-def _kind(runs: Sequence[Recording], by: str | None) -> str:
+def _kind(runs: Sequence[ComparedRun], by: str | None) -> str:
     offered = [_offered(run.scope) for run in runs]
     for run, kinds in zip(runs, offered, strict=True):
         if not kinds:
@@ -215,7 +215,7 @@ def _offered(scope: Scope) -> list[str]:
     return kinds or (["label"] if present["iterations"] else [])
 
 
-def _rows(runs: Sequence[Recording], kind: str) -> list[list[dict[str, Any]]]:
+def _rows(runs: Sequence[ComparedRun], kind: str) -> list[list[dict[str, Any]]]:
     from stepscope.questions import find
 
     if kind == "label":

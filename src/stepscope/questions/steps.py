@@ -109,7 +109,7 @@ def steps(scope: Scope, by: str = "step") -> ArrowTable:
     from stepscope.analysis.counted import how_in_part, left_out_of_means, none_complete
     from stepscope.analysis.job.throughput import throughput_words
     from stepscope.analysis.steps.breakdown import break_down_all
-    from stepscope.query.sound import damaged_ranks
+    from stepscope.query.rank_exclusion import damaged_ranks
 
     damaged, in_part = damaged_ranks(scope), how_in_part(scope)
     names = [c.name for c in _COLUMNS if c.name not in _LEFT_OUT[by]]

@@ -252,8 +252,8 @@ def _no_waits(scope: Scope) -> str:
 
 def _note(scope: Scope, skew: RankSkew) -> str:
     from stepscope.analysis.ranks.collectives import LACKS_RANKS
+    from stepscope.query.rank_exclusion import damaged_ranks, ranks_text
     from stepscope.query.scope import Scope as FullScope
-    from stepscope.query.sound import damaged_ranks, ranks_text
 
     with FullScope(scope.store, all_times=True) as full_scope:
         damaged = damaged_ranks(full_scope)
@@ -282,7 +282,7 @@ def _named(skew: RankSkew, none: str) -> str:
     from stepscope.analysis.ranks.skew import CAUSES
     from stepscope.analysis.ranks.straggler import LATE_ABOVE, late_in_collectives, recorded_skew
     from stepscope.base.units import ratio_text, time_text
-    from stepscope.query.sound import ranks_text
+    from stepscope.query.rank_exclusion import ranks_text
 
     if not skew.step_ns:
         return ""

@@ -84,7 +84,7 @@ def tensor_cores(scope: Scope, by: str = "device") -> ArrowTable:
     generation than the device.
     """
     from stepscope.analysis.operators.work import device_work_of
-    from stepscope.query.sound import damaged_ranks, ranks_text
+    from stepscope.query.rank_exclusion import damaged_ranks, ranks_text
 
     work = device_work_of(scope)
     damaged = damaged_ranks(scope, LAUNCHED_WORK) if by == "device" else ()

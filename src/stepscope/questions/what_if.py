@@ -101,7 +101,7 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> ArrowTable:
     from stepscope.analysis.dependencies.change import WhatIf
     from stepscope.analysis.dependencies.paths import graphs_of, lacks
     from stepscope.analysis.recording import every_step
-    from stepscope.query.sound import ranks_without_their_device
+    from stepscope.query.rank_exclusion import ranks_without_their_device
 
     requested = [*_faster(faster), *_without(without)]
     rows: list[list[Any]] = []

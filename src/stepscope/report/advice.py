@@ -7,7 +7,7 @@ import shlex
 from typing import get_args
 
 from stepscope.query.declare import Filter
-from stepscope.query.part import filters_of
+from stepscope.query.event_filter import filters_of
 from stepscope.query.text_grid import Line, wrapped
 from stepscope.questions import OURS, find
 

@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from stepscope.query.declare import Question
-from stepscope.query.part import filters_of
+from stepscope.query.event_filter import filters_of
 from stepscope.report.renderers import renderer_of
 from stepscope.schema.declare import SchemaTable
 

@@ -7,7 +7,7 @@ import inspect
 from stepscope.formats.evidence import bears_on
 from stepscope.link.folder_checks import CHECKS
 from stepscope.query.declare import Question
-from stepscope.query.part import filters_of
+from stepscope.query.event_filter import filters_of
 from stepscope.report.markdown_table import markdown_table
 
 _COMMAND = {"one": "SRC", "two": "BEFORE AFTER", "several": "SRC..."}

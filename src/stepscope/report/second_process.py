@@ -14,7 +14,7 @@ from stepscope.api.trace import Trace
 from stepscope.base.cpu_quota import processors
 from stepscope.report.page_data import Helper, OpenRecording, Report
 from stepscope.store.open import Store
-from stepscope.store.own_process import conversation, own_process, started
+from stepscope.store.worker_process import conversation, limit_imports, started
 
 _MAX_BYTES = 64 << 20
 """Stores with more bytes of events are asked by one process: two would need twice the memory."""
@@ -86,7 +86,7 @@ class _Process:
 
 def main() -> int:
     """Reads places from stdin, one per line, and writes a JSON object per line to stdout."""
-    own_process()
+    limit_imports()
     lines, send = conversation()
     request = json.loads(lines.readline())
     recordings = []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.base.known_names import check_name
 from stepscope.query.declare import Parameter, Question
-from stepscope.query.part import filters_of
+from stepscope.query.event_filter import filters_of
 from stepscope.questions import all_questions, find
 from stepscope.questions import names as question_names
 from stepscope.report.declaration import declaration, table_declaration

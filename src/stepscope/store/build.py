@@ -22,9 +22,9 @@ from stepscope.base.plugins import versions
 from stepscope.base.quoting import printable
 from stepscope.base.units import time_text
 from stepscope.store.cache import cache_directory, cache_key, locked, mark_used, trim
-from stepscope.store.chosen import ImportOptions, check_steps, chosen_jobs, found_captures, jobs_of_processes
+from stepscope.store.chosen import ImportOptions, check_steps, chosen_jobs, jobs_of_processes, recordings_of_captures
 from stepscope.store.copies import as_files
-from stepscope.store.jobs import KeptJob, folders_for, kept_jobs, write_jobs
+from stepscope.store.jobs import StoredJob, folders_for, stored_jobs, write_jobs
 from stepscope.store.manifest import (
     STORE_FILE,
     given_path,
@@ -147,7 +147,7 @@ def open_source(
     progress: Progress = SILENT,
 ) -> Path:
     """The store of a source: the cached one if the source has not changed, else a new one. For
-    recordings of several jobs, the directory with a store for each (`jobs.kept_jobs`).
+    recordings of several jobs, the directory with a store for each (`jobs.stored_jobs`).
 
     It has all steps: narrowing to some is quick on a complete store, which then serves every other choice.
 
@@ -156,7 +156,7 @@ def open_source(
             a server states no time or tag, are not cached.
         options: the ranks, the stretch of time and the Python frames that are needed, the captures of graphs, and
             whether damage is an error; by default all, and it is not.
-        cache: False makes a store in a temporary directory, which the caller deletes (`is_kept`).
+        cache: False makes a store in a temporary directory, which the caller deletes (`is_cached`).
         progress: reports how far it is.
 
     Raises:
@@ -182,13 +182,13 @@ def open_source(
                 trim(store.parent, store)
     mark_used(store)
     if options.strict:
-        for job in kept_jobs(store):
+        for job in stored_jobs(store):
             with Store.open(store / job.folder, rebuild=partial(rebuild_cached, paths, options, progress)) as opened:
                 refuse_damage(opened)
     return store
 
 
-def is_kept(store: Path) -> bool:
+def is_cached(store: Path) -> bool:
     """Whether a store from `open_source` is in the cache; the caller deletes any other."""
     return store.parent == cache_directory()
 
@@ -225,7 +225,7 @@ def _warn_of_damage(sources: list[Path]) -> None:
 def _is_complete(store: Path) -> bool:
     """Whether the `store.json` of a cached store, and of each job in it, is as it was written."""
     try:
-        for job in kept_jobs(store):
+        for job in stored_jobs(store):
             read_store_file(store / job.folder)
     except StoreError:
         return False
@@ -308,7 +308,7 @@ def _build_of(sources: list[Path], options: ImportOptions, progress: Progress, d
     from stepscope.store.job import run_job
     from stepscope.store.workers import run_jobs
 
-    captures = found_captures(options.captures)
+    captures = recordings_of_captures(options.captures)
     without = [recording.member.path for recording in captures]
     run = find_run(*sources, rank=options.rank, without=without)
     captures += run.captures
@@ -361,7 +361,7 @@ def _build_of(sources: list[Path], options: ImportOptions, progress: Progress, d
     for job, folder, of_job in zip(chosen, folders, work, strict=True):
         of_ranks = [one for one in itertools.islice(made, len(of_job)) if one is not None]
         if _finish(directory / folder, job, run, of_ranks, options, facts):
-            kept.append(KeptJob(job.name, job.about, folder))
+            kept.append(StoredJob(job.name, job.about, folder))
     if len(chosen) > 1:
         write_jobs(directory, kept, facts)
 

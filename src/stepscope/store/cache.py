@@ -120,7 +120,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def unfinished_beside(target: Path, new: str = "") -> Path:
+def new_unfinished(target: Path, new: str = "") -> Path:
     """A new folder beside a store that is to be made."""
     made = target.with_name(f".{target.name}{UNFINISHED}{new}{os.getpid()}-{os.urandom(4).hex()}")
     made.mkdir()
@@ -165,7 +165,7 @@ def mark_used(store: Path) -> None:
 
 
 @contextlib.contextmanager
-def kept_used(stores: Sequence[Path]) -> Iterator[None]:
+def in_use(stores: Sequence[Path]) -> Iterator[None]:
     """Keeps the cache from deleting these stores meanwhile, however long that is."""
     cached = cache_directory().resolve()
     inside = [store.resolve() for store in stores]

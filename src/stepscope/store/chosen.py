@@ -57,7 +57,7 @@ def check_steps(wanted: Collection[int], there: set[int]) -> None:
         check_known(wanted, sorted(there), "step")
 
 
-def found_captures(paths: tuple[str, ...]) -> list[runs.Recording]:
+def recordings_of_captures(paths: tuple[str, ...]) -> list[runs.Recording]:
     """The recordings of captures that were given; if there are several ranks, each applies only to its own."""
     from stepscope.formats.runs import find_run
 
@@ -82,7 +82,7 @@ def jobs_of_processes(
         recordings: those of the job to import.
         directory: where its store is made.
         options: how they are imported.
-        captures: from `found_captures`.
+        captures: from `recordings_of_captures`.
         provenance: Inductor's files that say where its kernels come from.
     """
     from stepscope.store import joined

@@ -34,9 +34,9 @@ from stepscope.link.folder_checks import spans_apart
 from stepscope.link.rank import captures_of, link_rank
 from stepscope.schema.tables import TABLES
 from stepscope.store.narrow import narrowed
-from stepscope.store.own_process import conversation, own_process
 from stepscope.store.ranks import add_check
 from stepscope.store.without_secrets import leave_out_secrets
+from stepscope.store.worker_process import conversation, limit_imports
 from stepscope.store.write import rank_folder, write_tables
 
 ERRORS = {
@@ -307,7 +307,7 @@ def _one_row(table: str, row: dict[str, Any]) -> pa.Table:
 
 def main() -> int:
     """Runs the jobs on stdin, one a line; writes progress and the outcomes to stdout, a JSON object per line."""
-    own_process()
+    limit_imports()
     asked, tell = conversation()
     listings = Listings()
     source = ""

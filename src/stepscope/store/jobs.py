@@ -18,7 +18,7 @@ _UNPLAIN = re.compile(r"[^\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class KeptJob:
+class StoredJob:
     """A job whose store is kept.
 
     Args:
@@ -32,7 +32,7 @@ class KeptJob:
     folder: str = ""
 
 
-def kept_jobs(directory: Path) -> list[KeptJob]:
+def stored_jobs(directory: Path) -> list[StoredJob]:
     """The jobs whose stores are in a directory; a store is one job's.
 
     Raises:
@@ -40,9 +40,9 @@ def kept_jobs(directory: Path) -> list[KeptJob]:
     """
     facts = read_store_file(directory)
     if "jobs" not in facts:
-        return [KeptJob(str(facts.get("job") or directory.name))]
+        return [StoredJob(str(facts.get("job") or directory.name))]
     try:
-        jobs = [KeptJob(**job) for job in facts["jobs"]]
+        jobs = [StoredJob(**job) for job in facts["jobs"]]
         plain = all(job.folder and Path(job.folder).name == job.folder for job in jobs)
     except TypeError as error:
         raise damaged_store(directory, str(error)) from None
@@ -51,7 +51,7 @@ def kept_jobs(directory: Path) -> list[KeptJob]:
     return jobs
 
 
-def write_jobs(directory: Path, jobs: Sequence[KeptJob], facts: Mapping[str, Any]) -> None:
+def write_jobs(directory: Path, jobs: Sequence[StoredJob], facts: Mapping[str, Any]) -> None:
     """Writes the list of the stores of several jobs, when they are complete."""
     write_store_file(directory, {**facts, "ranks": [], "jobs": [asdict(job) for job in jobs]})
 

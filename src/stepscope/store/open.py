@@ -53,7 +53,7 @@ _TABLE_NAMES = re.compile(rf"\b(?:{'|'.join(TABLES)})\b", re.IGNORECASE)
 class Store:
     """An open store. Use as a context manager, or call `close`. DuckDB is started by the first query.
 
-    `directory` is None for rows in memory; `ranks` are its ranks, in order; `kept_steps` are the steps that it was
+    `directory` is None for rows in memory; `ranks` are its ranks, in order; `stored_steps` are the steps that it was
     narrowed to when it was made, None for all; `facts` is the content of its `store.json`; `threads`, set before the
     first query, is how many threads its queries take, None for one a processor.
     """
@@ -84,7 +84,7 @@ class Store:
         self._start_epoch_ns: int | None = None
         self.ranks: tuple[int, ...] = ()
         kept = self.facts.get("steps")
-        self.kept_steps: tuple[int, ...] | None = None if kept is None else tuple(kept)
+        self.stored_steps: tuple[int, ...] | None = None if kept is None else tuple(kept)
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str], *, rebuild: Callable[[], object] | None = None) -> Store:

@@ -71,7 +71,7 @@ def write_part(
         )
     chosen = store.ranks if ranks is None else check_known(ranks, store.ranks, "rank", of=str(origin))
     store.verify_all_files(chosen)
-    kept = store.kept_steps if steps is None else tuple(sorted(set(steps)))
+    kept = store.stored_steps if steps is None else tuple(sorted(set(steps)))
     facts = {name: value for name, value in store.facts.items() if name not in _OF_FILES}
     facts["ranks"] = list(chosen)
     files: dict[tuple[int, int], dict[str, list[StoredFile]]] = {}

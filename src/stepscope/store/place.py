@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from stepscope.base.errors import StepScopeError, StoreError
-from stepscope.store.cache import locked, remove_leftovers, unfinished_beside
+from stepscope.store.cache import locked, new_unfinished, remove_leftovers
 from stepscope.store.manifest import check_directory_name, holds_only_a_store
 
 ERRORS = {
@@ -99,7 +99,7 @@ def make(target: Path, build: Callable[[Path], None], *, held: bool) -> None:
     with as_store_error(target):
         if held:
             remove_leftovers(target)
-        unfinished = unfinished_beside(target)
+        unfinished = new_unfinished(target)
         try:
             build(unfinished)
             _put_in_place(unfinished, target)
@@ -117,7 +117,7 @@ def _put_in_place(unfinished: Path, target: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-        old = unfinished_beside(target, "old-")
+        old = new_unfinished(target, "old-")
         target.rename(old)
         unfinished.rename(target)
         shutil.rmtree(old, ignore_errors=True)

@@ -13,8 +13,8 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from stepscope.base import errors
 from stepscope.base.errors import SourceError, StepScopeError, StoreError
 from stepscope.store.job import Done, Job, Outcome, described
-from stepscope.store.own_process import started
 from stepscope.store.progress import Progress, advancing
+from stepscope.store.worker_process import started
 
 ERRORS = {
     "stopped": "The import was stopped before it was complete. Nothing is left behind.",

@@ -38,7 +38,7 @@ MAX_SUMS = 500
 """Names for which a measured range has sums of their own; the others share one."""
 
 Loaded = dict[str, Lanes | Curve]
-Part = str
+EventFilter = str
 """The unit of loading: `host`, `device`, or another track's id."""
 _WARM_UP = """
     SELECT start_ns, end_ns FROM step WHERE is_warmup
@@ -118,8 +118,8 @@ class Timeline:
         self.store = store
         self._ranks = ranks
         self._lock = threading.RLock()
-        self._loading: dict[tuple[int, Part], threading.Lock] = {}
-        self._in_memory: OrderedDict[tuple[int, Part], Side | Loaded] = OrderedDict()
+        self._loading: dict[tuple[int, EventFilter], threading.Lock] = {}
+        self._in_memory: OrderedDict[tuple[int, EventFilter], Side | Loaded] = OrderedDict()
         self._tracks: dict[str, Track] | None = None
         self._matched: tuple[str, Int64s, Int64s] | None = None
 
@@ -346,8 +346,8 @@ class Timeline:
                 )  # fmt: skip
         raise AssertionError(f"event {event} is on no lane of {track.id}")
 
-    def _rows(self, rank: int, events: Sequence[int]) -> list[tuple[Part, int, int, bool, int, int]]:
-        """Part, the two numbers that identify its track, whether it is device work, start and number of each event."""
+    def _rows(self, rank: int, events: Sequence[int]) -> list[tuple[EventFilter, int, int, bool, int, int]]:
+        """EventFilter, the two numbers that identify its track, whether it is device work, start and number of each event."""
         listed = ", ".join(str(int(event)) for event in events) or "NULL"
         with self.scope() as scope:
             return [
@@ -375,7 +375,7 @@ class Timeline:
             self._matched = (pattern, *result)
         return result
 
-    def _loaded(self, rank: int, part: Part) -> Side | Loaded:
+    def _loaded(self, rank: int, part: EventFilter) -> Side | Loaded:
         key = (rank, part)
         with self._lock:
             loading = self._loading.setdefault(key, threading.Lock())
@@ -391,7 +391,7 @@ class Timeline:
                     self._in_memory.popitem(last=False)
             return loaded
 
-    def _load(self, rank: int, part: Part) -> Side | Loaded:
+    def _load(self, rank: int, part: EventFilter) -> Side | Loaded:
         if part in TABLES:
             of_part = [track for track in self.tracks.values() if (track.rank, _part(track)) == (rank, part)]
             return Side(self.store, rank, TABLES[part], of_part)
@@ -399,12 +399,12 @@ class Timeline:
             return {part: _other(scope, self.tracks[part])}
 
 
-def _part(track: Track) -> Part:
+def _part(track: Track) -> EventFilter:
     return {"thread": "host", "stream": "device", "marks": "device"}.get(track.kind, track.id)
 
 
-def _by_part(tracks: Sequence[Track]) -> dict[tuple[int, Part], list[Track]]:
-    parts: dict[tuple[int, Part], list[Track]] = {}
+def _by_part(tracks: Sequence[Track]) -> dict[tuple[int, EventFilter], list[Track]]:
+    parts: dict[tuple[int, EventFilter], list[Track]] = {}
     for track in tracks:
         parts.setdefault((track.rank, _part(track)), []).append(track)
     return parts
@@ -447,7 +447,9 @@ def _other(scope: Scope, track: Track) -> Lanes | Curve:
     return Lanes(lanes, words.array)
 
 
-def _sums(scope: Scope, rank: int, part: Part, tracks: Sequence[Track], start: int, end: int) -> list[dict[str, Any]]:
+def _sums(
+    scope: Scope, rank: int, part: EventFilter, tracks: Sequence[Track], start: int, end: int
+) -> list[dict[str, Any]]:
     """Count, summed and longest time in an interval, by name and kind, on host or device tracks."""
     table = TABLES[part]
     places = ", ".join(

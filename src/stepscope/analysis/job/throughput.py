@@ -12,8 +12,8 @@ from stepscope.analysis.counted import COUNTED_STEPS
 from stepscope.analysis.job.phase_times import TOGETHER, has_untraced_phases
 from stepscope.base.statistics import is_informative, student_t
 from stepscope.base.units import count_text
+from stepscope.query.rank_exclusion import damaged_ranks, without_ranks
 from stepscope.query.scope import Scope
-from stepscope.query.sound import damaged_ranks, without_ranks
 
 NO_INTERVAL = "too few steps for an interval"
 

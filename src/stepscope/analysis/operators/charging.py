@@ -41,7 +41,7 @@ from stepscope.costs import (
 )
 from stepscope.costs.dtype import collective_dtype
 from stepscope.link.columns import places
-from stepscope.query.rounding import shared_out
+from stepscope.query.apportion import apportion
 from stepscope.query.scope import Scope
 from stepscope.schema.device_work import WORK
 
@@ -131,7 +131,7 @@ class Charges:
         counted = np.array([thing.work is not None for thing in self.things], bool)[self.thing]
         result = np.where(counted & (self.share == 0), 0, amount)
         several = np.flatnonzero(self.shared & (self.share > 0) & (amount >= 0))
-        result[several] = shared_out(amount[several], self.duration[several], self.piece[several])
+        result[several] = apportion(amount[several], self.duration[several], self.piece[several])
         return result
 
 

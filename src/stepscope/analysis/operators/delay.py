@@ -73,7 +73,7 @@ def operator_delays(scope: Scope, keys: Sequence[str]) -> dict[str, list[Any]]:
 
 def _launching(scope: Scope, rank: int) -> _Launching:
     # A call's work is everything launched in it, whatever part of the recording is requested.
-    tables = {"host": scope.every("host_event"), "device": scope.every("device_event")}
+    tables = {"host": scope.unfiltered("host_event"), "device": scope.unfiltered("device_event")}
     condition = "kind = 'operator'"
     if scope.part:
         condition += " AND id IN (SELECT id FROM host_event WHERE rank = $rank)"
@@ -91,7 +91,7 @@ def _extents(scope: Scope, rank: int, host: Any) -> tuple[Array, Array]:
     ids = host.column("id").to_numpy()
     parent = places(ids, host.column("parent_id").to_numpy())
     depth = host.column("depth").to_numpy()
-    work = scope.sql(_DEVICE.format(work=WORK, device=scope.every("device_event")), {"rank": rank})
+    work = scope.sql(_DEVICE.format(work=WORK, device=scope.unfiltered("device_event")), {"rank": rank})
     place = places(ids, work.column("id").to_numpy())
     has_row = place >= 0
     first = np.full(len(ids), _NEVER, dtype=np.int64)

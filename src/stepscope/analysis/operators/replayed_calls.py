@@ -25,8 +25,8 @@ from stepscope.costs import DEFINED_BY_TEXT, element_type, index_bound
 from stepscope.costs.call import Argument, Call, Tensor, TensorList, parse_call
 from stepscope.costs.dtype import size_of
 from stepscope.link.columns import places
+from stepscope.query.event_filter import matching
 from stepscope.query.kernel_names import short_names
-from stepscope.query.part import matching
 from stepscope.query.scope import Scope
 from stepscope.schema.device_work import KERNELS
 

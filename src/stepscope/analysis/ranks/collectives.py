@@ -130,7 +130,7 @@ class Sums(NamedTuple):
 
 def group_collectives(scope: Scope) -> list[CollectiveGroup]:
     """Reads the collectives of a scope, a few thousand rows at most; one that a window cuts counts in proportion."""
-    tables = {"host": scope.every("host_event"), "collective": scope.every("collective")}
+    tables = {"host": scope.unfiltered("host_event"), "collective": scope.unfiltered("collective")}
     rows = scope.sql(_GROUPS.format(**tables)).to_pylist()
     linked = chains(scope)
     return [

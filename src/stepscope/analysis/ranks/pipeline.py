@@ -34,7 +34,7 @@ def chains(scope: Scope) -> frozenset[Group]:
     two ranks these cannot be distinguished.
     """
     groups: dict[Group, list[tuple[set[int], bool]]] = {}
-    for row in scope.sql(_PEERS.format(collective=scope.every("collective"))).to_pylist():
+    for row in scope.sql(_PEERS.format(collective=scope.unfiltered("collective"))).to_pylist():
         to, source = set(row["to"] or ()), set(row["from"] or ())
         fits = to == source and -1 not in to and len(to) <= 2
         inner = fits and len(to) == 2 and (row["size"] or 0) > 3

@@ -41,8 +41,8 @@ from stepscope.formats.consecutive import run_starts
 from stepscope.link.across_ranks.groups import POINT_TO_POINT
 from stepscope.link.across_ranks.matching import TOGETHER
 from stepscope.link.intervals import Intervals, split, union
+from stepscope.query.rank_exclusion import valid_ranks
 from stepscope.query.scope import Scope
-from stepscope.query.sound import sound_ranks
 
 CAUSES = (
     "input",
@@ -180,7 +180,7 @@ def _find_skew(scope: Scope) -> RankSkew | None:
         return None
     with (
         Scope(scope.store, all_times=True) as recorded,
-        Scope(scope.store, sound_ranks(recorded), all_times=True) as valid,
+        Scope(scope.store, valid_ranks(recorded), all_times=True) as valid,
     ):
         rows = valid.numpy(_COLLECTIVES)
         if rows["rank"].size and valid.ranks != recorded.ranks:

@@ -37,9 +37,9 @@ from stepscope.analysis.steps.gaps import (
     find_gaps,
 )
 from stepscope.link.intervals import Intervals, covered, split, union
-from stepscope.query.rounding import whole_parts
+from stepscope.query.apportion import largest_remainder
+from stepscope.query.rank_exclusion import ranks_without_their_device
 from stepscope.query.scope import Scope
-from stepscope.query.sound import ranks_without_their_device
 
 PARTS = ("kernel", "copy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
 """Activities, in order of precedence."""
@@ -248,4 +248,4 @@ def mean_parts(parts_ns: Array) -> list[int]:
     >>> mean_parts(np.array([[1, 2, 0], [2, 2, 0]]))
     [2, 2, 0]
     """
-    return whole_parts([Fraction(int(total), len(parts_ns)) for total in parts_ns.sum(axis=0)])
+    return largest_remainder([Fraction(int(total), len(parts_ns)) for total in parts_ns.sum(axis=0)])

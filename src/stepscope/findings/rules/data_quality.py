@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from stepscope.analysis.steps.breakdown import WAITING
 from stepscope.findings.declare import Finding, Threshold, rule
 from stepscope.findings.facts import Facts, ranks_text
-from stepscope.query.sound import STEP_TIMES
+from stepscope.query.rank_exclusion import STEP_TIMES
 from stepscope.schema.tables import TABLES
 
 _EVENTS = Threshold("operators, device events and phases", 0, "count", "ours: any one is something")

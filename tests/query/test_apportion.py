@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.query.rounding import shared_out, whole_parts
+from stepscope.query.apportion import apportion, largest_remainder
 
 
 @examples(50)
 @given(st.lists(st.fractions(min_value=-1000, max_value=1000), max_size=12))
 def test_whole_parts_add_up_and_are_off_by_less_than_one(parts):
-    whole = whole_parts(parts)
+    whole = largest_remainder(parts)
     assert sum(whole) == math.floor(sum(parts, Fraction(1, 2)))
     assert all(abs(a - b) < 1 for a, b in zip(whole, parts, strict=True))
 
@@ -33,11 +33,11 @@ def test_shares_of_many_groups_are_the_whole_parts_of_each(groups, random):
     amount, weight, group = (
         (np.array(c, np.int64) for c in zip(*rows, strict=True)) if rows else (np.zeros(0, np.int64) for _ in range(3))
     )
-    shares = shared_out(amount, weight, group).tolist()
+    shares = apportion(amount, weight, group).tolist()
     for place, (whole, weights) in enumerate(groups):
         own = [(w, s) for (_, w, g), s in zip(rows, shares, strict=True) if g == place]
         total = sum(weights)
         exact = [Fraction(whole * (w if total else 1), total or len(weights)) for w, _ in own]
         assert sum(s for _, s in own) == whole
         assert all(abs(s - e) < 1 for (_, s), e in zip(own, exact, strict=True))
-        assert sorted(s for _, s in own) == sorted(whole_parts(exact))
+        assert sorted(s for _, s in own) == sorted(largest_remainder(exact))

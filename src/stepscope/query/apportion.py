@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-def whole_parts(parts: Sequence[Fraction], total: int | None = None) -> list[int]:
+def largest_remainder(parts: Sequence[Fraction], total: int | None = None) -> list[int]:
     """Rounds parts to integers whose sum is the rounded sum of the parts.
 
     Those with the largest remainders are rounded up, as many as necessary, the others down.
@@ -20,7 +20,7 @@ def whole_parts(parts: Sequence[Fraction], total: int | None = None) -> list[int
     Args:
         total: their sum as the caller rounded it, down or up; by default to the nearest integer.
 
-    >>> whole_parts([Fraction(3, 2), Fraction(3, 2), Fraction(1, 4)])
+    >>> largest_remainder([Fraction(3, 2), Fraction(3, 2), Fraction(1, 4)])
     [2, 1, 0]
     """
     down = [math.floor(part) for part in parts]
@@ -32,12 +32,12 @@ def whole_parts(parts: Sequence[Fraction], total: int | None = None) -> list[int
     return down
 
 
-def shared_out(
+def apportion(
     amount: npt.NDArray[np.int64], weight: npt.NDArray[np.int64], group: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """Splits each group's amount into integer parts, in proportion to weights, that add up to it.
 
-    Like `whole_parts`, for many groups at once and exact for any 64-bit numbers.
+    Like `largest_remainder`, for many groups at once and exact for any 64-bit numbers.
 
     Args:
         amount: for each row the amount of its group, not negative.
@@ -45,7 +45,7 @@ def shared_out(
         group: number of each row's group.
 
     >>> import numpy as np
-    >>> shared_out(np.array([10, 10, 10, 7]), np.array([1, 1, 1, 0]), np.array([0, 0, 0, 1])).tolist()
+    >>> apportion(np.array([10, 10, 10, 7]), np.array([1, 1, 1, 0]), np.array([0, 0, 0, 1])).tolist()
     [4, 3, 3, 7]
     """
     import numpy as np

@@ -36,7 +36,7 @@ _SETTINGS = {
 }
 
 
-def own_process() -> None:
+def limit_imports() -> None:
     """From now on makes imports of pandas fail in this process, unless it was imported already, and keeps NumPy from
     starting threads."""
     if "pandas" not in sys.modules:
@@ -86,7 +86,7 @@ class _Watches:
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
         if name == "pandas":
-            raise ModuleNotFoundError("left out: see stepscope.store.own_process", name=name)
+            raise ModuleNotFoundError("left out: see stepscope.store.worker_process", name=name)
         if name == "numpy":
             # Only now: a command that starts the user's job imports no NumPy and passes its environment on.
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

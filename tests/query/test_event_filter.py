@@ -5,7 +5,7 @@ import time
 import pytest
 
 from stepscope.base.errors import UsageError
-from stepscope.query.part import EVERYTHING, OPEN_END_NS, Part, matching, parse_window, part
+from stepscope.query.event_filter import EVERYTHING, OPEN_END_NS, EventFilter, event_filter, matching, parse_window
 from stepscope.questions import all_questions, find
 
 NAMES = ["aten::mm", "aten::mm_", "aten::MM", "void gemm<float*>(int[2])", "a\nb", "a.b", "axb", ""]
@@ -63,7 +63,7 @@ def test_a_regular_expression_costs_no_more_than_the_name_is_long(make_scope):
 )
 def test_a_window_is_in_seconds_where_it_has_no_unit(text, window):
     assert parse_window(text) == window
-    assert part(window=text) == Part(window=window)
+    assert event_filter(window=text) == EventFilter(window=window)
 
 
 @pytest.mark.parametrize(
@@ -73,21 +73,21 @@ def test_a_window_is_in_seconds_where_it_has_no_unit(text, window):
 )  # fmt: skip
 def test_anything_else_is_no_window(window):
     with pytest.raises(UsageError, match="is not a stretch of time") as caught:
-        part(window=window)
+        event_filter(window=window)
     assert "1.5s:" in caught.value.hint
 
 
 @pytest.mark.parametrize("window", ["-5:1", "-1ns:2", "-5:-1", (-5, 1)])
 def test_a_window_starts_no_earlier_than_the_run(window):
     with pytest.raises(UsageError, match="it starts before the run, which starts at 0"):
-        part(window=window)
+        event_filter(window=window)
 
 
 @pytest.mark.parametrize("pattern", ["", "/", "//", "a\udcff", 3, ["aten::mm"]])
 def test_a_pattern_that_names_nothing_is_refused(pattern):
     for asked in ({"name": pattern}, {"under": pattern}):
         with pytest.raises(UsageError, match="names nothing"):
-            part(**asked)
+            event_filter(**asked)
 
 
 ABOUT = {
@@ -119,11 +119,11 @@ def test_each_question_says_what_it_is_about():
 @pytest.mark.parametrize(
     ("name", "by", "asked", "words"),
     [
-        ("steps", None, Part(name="x"), "steps is about all that went on in a stretch of time"),
-        ("idle", None, Part(under="x", window=(0, 1)), "cannot be asked with --under"),
-        ("findings", None, Part(window=(0, 1)), "findings is about the recording as such"),
-        ("diff", "category", Part(name="x"), "diff --by category is about all"),
-        ("efficiency", "step", Part(name="x"), "efficiency --by step is about all"),
+        ("steps", None, EventFilter(name="x"), "steps is about all that went on in a stretch of time"),
+        ("idle", None, EventFilter(under="x", window=(0, 1)), "cannot be asked with --under"),
+        ("findings", None, EventFilter(window=(0, 1)), "findings is about the recording as such"),
+        ("diff", "category", EventFilter(name="x"), "diff --by category is about all"),
+        ("efficiency", "step", EventFilter(name="x"), "efficiency --by step is about all"),
     ],
 )
 def test_a_filter_that_would_make_an_answer_false_is_refused(name, by, asked, words):
@@ -135,13 +135,13 @@ def test_a_filter_that_would_make_an_answer_false_is_refused(name, by, asked, wo
 
 def test_the_refusal_names_the_forms_that_take_the_filter():
     with pytest.raises(UsageError) as caught:
-        Part(name="x").check_allowed(find("diff"), None)
+        EventFilter(name="x").check_allowed(find("diff"), None)
     assert "--by operator or --by kernel or --by module it takes --name too" in caught.value.hint
 
 
 def test_an_answer_says_of_what_it_is():
     assert EVERYTHING.words() == ""
     assert not EVERYTHING
-    assert Part(name="*mm*").words() == "Only events named *mm*; shares are of this part."
-    words = Part(under="layer1", window=(1_500_000, OPEN_END_NS)).words()
+    assert EventFilter(name="*mm*").words() == "Only events named *mm*; shares are of this part."
+    words = EventFilter(under="layer1", window=(1_500_000, OPEN_END_NS)).words()
     assert words.startswith("Only what is under layer1, 1.500 ms to the end of the run")

@@ -64,7 +64,7 @@ _WHY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EventFilter:
     """The events that a question is about; all of them by default.
 
     Args:
@@ -137,10 +137,10 @@ def _option(one: str) -> str:
     return f"--{one}"
 
 
-EVERYTHING = Part()
+EVERYTHING = EventFilter()
 
 
-def part(name: Any = None, under: Any = None, window: Any = None) -> Part:
+def event_filter(name: Any = None, under: Any = None, window: Any = None) -> EventFilter:
     """Makes a part from what people typed; `window` is a text or two times in ns.
 
     Raises:
@@ -157,7 +157,7 @@ def part(name: Any = None, under: Any = None, window: Any = None) -> Part:
         window = parse_window(window)
     elif window is not None:
         window = _window(window)
-    return Part(name, under, window)
+    return EventFilter(name, under, window)
 
 
 def _is_pattern(given: Any) -> bool:

@@ -10,7 +10,7 @@ from stepscope.base.chosen_numbers import numbers_text
 from stepscope.base.errors import UsageError
 from stepscope.base.units import plural
 from stepscope.formats.evidence import EVERYTHING, SUBJECTS, Evidence
-from stepscope.query.scope import Recording, Scope
+from stepscope.query.scope import ComparedRun, Scope
 
 STEP_TIMES: tuple[Evidence, ...] = ("host-times", "device-work", "device-times", "launches", "clocks", "steps")
 """The evidence on which the times of steps and of their parts rest."""
@@ -68,7 +68,7 @@ def _damaged(scope: Scope, rests_on: Iterable[str]) -> tuple[int, ...]:
     return tuple(rank for rank in scope.ranks if rank in spoilt)
 
 
-def sound_ranks(scope: Scope) -> tuple[int, ...]:
+def valid_ranks(scope: Scope) -> tuple[int, ...]:
     """The ranks that are not damaged; all if every rank is."""
     damaged = damaged_ranks(scope)
     return tuple(rank for rank in scope.ranks if rank not in damaged)
@@ -91,7 +91,7 @@ def without_ranks(scope: Scope, ranks: Sequence[int]) -> Iterator[Scope]:
 
 
 @contextmanager
-def sound_recordings(recordings: Sequence[Recording], *, alike: bool) -> Iterator[tuple[list[Recording], str]]:
+def without_damaged_ranks(recordings: Sequence[ComparedRun], *, alike: bool) -> Iterator[tuple[list[ComparedRun], str]]:
     """Recordings without damaged ranks, and a sentence about these.
 
     Args:
