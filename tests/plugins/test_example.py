@@ -61,7 +61,7 @@ def trace(example, use):
 
 def test_a_question_has_a_method_and_a_place_in_sql(trace):
     assert trace.waits().rows() == [WAITS]
-    assert trace.waits(saved_low_ns=100_000, columns=["events"]).rows() == [{"events": 1}]
+    assert trace.waits(min_wait_ns=100_000, columns=["events"]).rows() == [{"events": 1}]
     assert trace.ask("waits").rows() == [WAITS]
     assert trace.sql("SELECT largest_wait_ns FROM answer.waits").rows() == [{"largest_wait_ns": 560_000}]
     assert "waits" in dir(trace)
@@ -184,7 +184,7 @@ def test_the_command_line_has_it_all(example, use, run, tmp_path):
     run("waits", str(SAMPLE), "--parquet", str(tmp_path / "waits.parquet"))
     assert pq.read_table(tmp_path / "waits.parquet").to_pylist() == [WAITS]
     assert "waits" in run("--help")
-    assert "--at-least-ns" in run("waits", "--help")
+    assert "--min-wait-ns" in run("waits", "--help")
     listed = run("questions")
     assert re.search(r"  waits +How long does work wait", listed)
     assert "Addedbytheplug-inwaits(stepscope.questions)ofstepscope-example1.0" in "".join(listed.split())

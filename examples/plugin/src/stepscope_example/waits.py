@@ -20,10 +20,10 @@ from stepscope.plugin import Column, Parameter, Scope, question
     ),
     group="operators and kernels",
     rests_on=("launches", "device-times", "clocks"),
-    parameters=(Parameter("saved_low_ns", "int", "count only what waited so long (ns)", default=0),),
+    parameters=(Parameter("min_wait_ns", "int", "count only what waited so long (ns)", default=0),),
     needs="device",
 )
-def waits(scope: Scope, *, saved_low_ns: int) -> pa.Table:
+def waits(scope: Scope, *, min_wait_ns: int) -> pa.Table:
     """The wait is the time from the start of the runtime call that launched an event to the start of
     the event on its stream. It holds the cost of the launch itself, a few microseconds.
 
@@ -36,8 +36,8 @@ def waits(scope: Scope, *, saved_low_ns: int) -> pa.Table:
             avg(start_ns - launch_ns) AS mean_wait_ns, max(start_ns - launch_ns) AS largest_wait_ns
         FROM device_event
         WHERE kind IN ('computation', 'communication', 'copy', 'fill')
-            AND start_ns - launch_ns >= $saved_low_ns
+            AND start_ns - launch_ns >= $min_wait_ns
         GROUP BY ALL ORDER BY ALL
         """,
-        {"saved_low_ns": saved_low_ns},
+        {"min_wait_ns": min_wait_ns},
     )
