@@ -205,7 +205,7 @@ def test_arrows_lead_from_launch_to_kernel_and_from_forward_to_backward(write: A
     ]  # fmt: skip
 
 
-def test_own_tracks_show_steps_the_queue_and_bandwidth(write: Any, tmp_path: Path) -> None:
+def test_added_tracks_show_steps_the_queue_and_bandwidth(write: Any, tmp_path: Path) -> None:
     own = [e for e in export(tmp_path / "out.json", write()) if e.get("cat") == "stepscope"]
     begin = next(e["ts"] for e in own if e["name"] == "ProfilerStep#3") - 1.001
     values = [(e["name"], round(e["ts"] - begin, 3), e["args"]["now"]) for e in own if e["ph"] == "C"]

@@ -90,8 +90,8 @@ class Process:
 
     def names(self) -> str:
         """The events that name it and its tracks, except names already written."""
-        told, self._named = self._named, []
-        return "".join(told)
+        rows, self._named = self._named, []
+        return "".join(rows)
 
     def _row(self, what: str, tid: str, **args: object) -> str:
         return f',{{"ph":"M","name":"{what}","pid":{self.pid},"tid":{tid},"ts":0,"args":{json.dumps(args)}}}\n'
@@ -120,7 +120,7 @@ class RankPlaces:
 
     Attributes:
         processes: those of the rank, in order.
-        own: the process of the tracks that StepScope adds.
+        added: the process of the tracks that StepScope adds.
         tables: tables for the queries of `trace_event_text`, by name.
         counts: the number of host and of device events.
     """
@@ -130,8 +130,8 @@ class RankPlaces:
         self._scope, self._rank, self._processes = scope, rank, processes
         (about,) = scope.sql(f"SELECT host FROM rank WHERE rank = {rank}").to_pylist()
         self._title = f"rank {rank}" + (f" on {about['host']}" if about["host"] else "")
-        self.own = processes.add(f"{self._title}: StepScope")
-        self.processes = [self.own]
+        self.added = processes.add(f"{self._title}: StepScope")
+        self.processes = [self.added]
         self._of_host: dict[str, Process] = {}
         self._spelled: dict[tuple[str, str], int] = {}
         self._tracks: list[_Track] = []
@@ -224,8 +224,8 @@ class RankPlaces:
 
     def _counted(self, pid: str, of_device: Mapping[str, Process]) -> Process:
         """The process to which counters of this id belong: a host process, or the device with this number."""
-        known = self._of_host.get(pid) or of_device.get(pid)
-        return known or self._add(f"counters of {pid}" if pid else "counters", pid)
+        process = self._of_host.get(pid) or of_device.get(pid)
+        return process or self._add(f"counters of {pid}" if pid else "counters", pid)
 
 
 def _table(keys: Mapping[str, pa.DataType], rows: list[tuple[Any, ...]]) -> pa.Table:
@@ -233,12 +233,12 @@ def _table(keys: Mapping[str, pa.DataType], rows: list[tuple[Any, ...]]) -> pa.T
     return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
 
 
-def _mapped(first: Ints, second: Ints, known: Mapping[tuple[int, int], int]) -> Ints:
+def _mapped(first: Ints, second: Ints, numbers: Mapping[tuple[int, int], int]) -> Ints:
     if not len(first):
         return np.zeros(0, np.int64)
     pairs, which = np.unique(np.stack((first, second)), axis=1, return_inverse=True)
-    numbers = np.array([known[a, b] for a, b in pairs.T.tolist()], np.int64)
-    return numbers[which.reshape(-1)]
+    tracks = np.array([numbers[a, b] for a, b in pairs.T.tolist()], np.int64)
+    return tracks[which.reshape(-1)]
 
 
 def _placed(events: Columns, track: Ints, tracks: list[_Track]) -> pa.Table:
@@ -250,8 +250,8 @@ def _placed(events: Columns, track: Ints, tracks: list[_Track]) -> pa.Table:
     width = int(layer.max(initial=0)) + 1
     places, which = np.unique(track * width + layer, return_inverse=True)
     ids = []
-    for one, level in (divmod(place, width) for place in places.tolist()):
-        at = tracks[one]
+    for base, level in (divmod(place, width) for place in places.tolist()):
+        at = tracks[base]
         tid = at.process.add_part(at) if level else at.tid
         ids.append((at.process.pid, tid))
     columns = [
@@ -279,24 +279,24 @@ def layers(track: Ints, start: Ints, end: Ints) -> Ints:
     chosen = []
     before = None
     open_ends: list[list[int]] = []
-    beside: list[tuple[int, int]] = []
-    for own, begin, finish in zip(track.tolist(), start.tolist(), end.tolist(), strict=True):
-        if own != before:
-            before, open_ends, beside = own, [[]], []
+    busy: list[tuple[int, int]] = []
+    for current, opens, closes in zip(track.tolist(), start.tolist(), end.tolist(), strict=True):
+        if current != before:
+            before, open_ends, busy = current, [[]], []
         for layer, ends in enumerate(open_ends):
-            while ends and ends[-1] <= begin:
+            while ends and ends[-1] <= opens:
                 ends.pop()
-            if not ends or ends[-1] >= finish:
-                ends.append(finish)
+            if not ends or ends[-1] >= closes:
+                ends.append(closes)
                 chosen.append(layer)
                 break
         else:
             layer = len(open_ends)
             if layer < NESTED_TRACKS:
-                open_ends.append([finish])
+                open_ends.append([closes])
             else:
-                free = heappop(beside)[1] if beside and beside[0][0] <= begin else len(beside)
-                heappush(beside, (finish, free))
+                free = heappop(busy)[1] if busy and busy[0][0] <= opens else len(busy)
+                heappush(busy, (closes, free))
                 layer += free
             chosen.append(layer)
     return np.array(chosen, np.int64)

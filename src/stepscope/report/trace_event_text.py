@@ -57,10 +57,10 @@ _EVENT = " || ".join(
 )
 
 _OURS = {"step": "e.step", "module": _text("module.path"), "direction": _text("e.direction")}
-_FOUND = f"nullif({_object(_OURS)}, '{{}}')"
+_LINKS = f"nullif({_object(_OURS)}, '{{}}')"
 _REPLAYED = {"operator": f"CASE WHEN e.captured_id IS NOT NULL THEN {_text('e.operator_name')} END"}
 """The operator of replayed work did not run during the recording, so no slice of the file shows it."""
-_FOUND_ON_DEVICE = f"nullif({_object(_OURS | _REPLAYED)}, '{{}}')"
+_DEVICE_LINKS = f"nullif({_object(_OURS | _REPLAYED)}, '{{}}')"
 
 
 def _exported(alias: str, table: str, stored_in: str = "") -> dict[str, str]:
@@ -111,7 +111,7 @@ OURS = "stepscope"
 """The argument that contains what StepScope found out about an event."""
 
 HOST_EVENTS = f"""
-    SELECT {_EVENT} || {_object({**_HOST_ARGS, OURS: _FOUND}, _EXTRAS)} || '}}\n' AS text
+    SELECT {_EVENT} || {_object({**_HOST_ARGS, OURS: _LINKS}, _EXTRAS)} || '}}\n' AS text
     FROM host_event AS e JOIN export.host AS place ON place.id = e.id {_MODULE}
     LEFT JOIN operator_input AS input
         ON (input.rank, input.span, input.input_id) = (e.rank, e.span, e.input_id)
@@ -123,7 +123,7 @@ HOST_EVENTS = f"""
 """
 
 DEVICE_EVENTS = f"""
-    SELECT {_EVENT} || {_object({**_DEVICE_ARGS, OURS: _FOUND_ON_DEVICE}, _EXTRAS)} || '}}\n' AS text
+    SELECT {_EVENT} || {_object({**_DEVICE_ARGS, OURS: _DEVICE_LINKS}, _EXTRAS)} || '}}\n' AS text
     FROM device_event AS e JOIN export.device AS place ON place.id = e.id {_MODULE}
     LEFT JOIN (SELECT * FROM collective WHERE rank = $rank) AS c ON c.id = e.id
     WHERE {_IN_CHUNK} ORDER BY place.seq
@@ -204,8 +204,8 @@ COUNTERS = f"""
 """Recorded counters; reads `export.process`, the processes by their recorded ids."""
 
 
-def own_slice(query: str, pid: str, tid: str) -> str:
-    """SQL: the slices of a query of `own_tracks` for the track `$track`."""
+def added_slice(query: str, pid: str, tid: str) -> str:
+    """SQL: the slices of a query of `added_tracks` for the track `$track`."""
     return f"""
         SELECT concat(',{{"ph":"X","cat":"{vocabulary.EXPORTED_TRACKS}","name":', {_text("name")},
             ',"pid":{pid},"tid":{tid},"ts":', {microseconds("start_ns + $shift")}, ',"dur":',
@@ -214,8 +214,8 @@ def own_slice(query: str, pid: str, tid: str) -> str:
     """
 
 
-def own_counter(query: str, pid: str) -> str:
-    """SQL: the counters of a query of `own_tracks`."""
+def added_counter(query: str, pid: str) -> str:
+    """SQL: the counters of a query of `added_tracks`."""
     return f"""
         SELECT concat(',{{"ph":"C","cat":"{vocabulary.EXPORTED_TRACKS}","name":', {_text("track")},
             ',"pid":{pid},"ts":', {microseconds("start_ns + $shift")}, ',"args":{{"', name, '":', value,

@@ -19,8 +19,8 @@ from isal import igzip
 
 from stepscope.base.complete_file import complete_output
 from stepscope.base.errors import SourceError
+from stepscope.report.added_tracks import ADDED_COUNTERS, ADDED_SLICES, critical_path
 from stepscope.report.event_places import Processes, RankPlaces
-from stepscope.report.own_tracks import OWN_COUNTERS, SLICES, critical_path
 from stepscope.report.trace_event_text import (
     BACKWARD_ARROWS,
     COUNTERS,
@@ -30,8 +30,8 @@ from stepscope.report.trace_event_text import (
     LAUNCH_ARROWS,
     MEMORY,
     OURS,
-    own_counter,
-    own_slice,
+    added_counter,
+    added_slice,
 )
 from stepscope.store.progress import SILENT, Progress
 
@@ -79,7 +79,7 @@ def write_trace_events(scope: Scope, target: Path, progress: Progress = SILENT) 
         SourceError: the scope has no events.
         StepScopeError: the file cannot be written.
     """
-    total = sum(scope.value(f"SELECT count(*) FROM {one}") for one in ("host_event", "device_event"))
+    total = sum(scope.value(f"SELECT count(*) FROM {table}") for table in ("host_event", "device_event"))
     if not total:
         raise SourceError(
             "no events on a time line to export",
@@ -113,7 +113,7 @@ def _opened(unfinished: Path, target: Path) -> Iterator[IO[bytes]]:
 def _metadata(scope: Scope, shift: int) -> dict[str, Any]:
     """The file's metadata: that of the trace of a single rank, and the ranks it has."""
     (rank, *further) = scope.ranks
-    said: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     devices: list[dict[str, Any]] = []
     if not further:
         (about,) = scope.sql(f"FROM rank WHERE rank = {rank}").to_pylist()
@@ -121,30 +121,30 @@ def _metadata(scope: Scope, shift: int) -> dict[str, Any]:
             f"SELECT format, metadata FROM source WHERE rank = {rank} ORDER BY span LIMIT 1"
         ).to_pylist()
         if source["format"] == "kineto":
-            said = json.loads(source["metadata"] or "{}")
+            metadata = json.loads(source["metadata"] or "{}")
         job = {name: about[name] for name in ("world_size", "local_rank", "backend")}
-        known = said.get("distributedInfo")
-        said["distributedInfo"] = {
+        recorded = metadata.get("distributedInfo")
+        metadata["distributedInfo"] = {
             "rank": rank,
             **{name: value for name, value in job.items() if value is not None},
-            **(known if isinstance(known, dict) else {}),
+            **(recorded if isinstance(recorded, dict) else {}),
         }
-        said |= {name: about[name] for name in ("host", "pid") if about[name] is not None}
+        metadata |= {name: about[name] for name in ("host", "pid") if about[name] is not None}
         devices = scope.sql(f"FROM device WHERE rank = {rank} ORDER BY device").to_pylist()
-    if devices and "deviceProperties" not in said:
-        said["deviceProperties"] = [
-            {"id": one["device"]} | {key: one[name] for key, name in _DEVICE.items() if one[name] is not None}
-            for one in devices
+    if devices and "deviceProperties" not in metadata:
+        metadata["deviceProperties"] = [
+            {"id": device["device"]} | {key: device[name] for key, name in _DEVICE.items() if device[name] is not None}
+            for device in devices
         ]
     for key in ("traceEvents", "baseTimeNanoseconds", "displayTimeUnit", "schemaVersion"):
-        said.pop(key, None)
+        metadata.pop(key, None)
     epoch = scope.store.start_epoch_ns
-    ours = said.pop(OURS, None)
+    ours = metadata.pop(OURS, None)
     return {
         "schemaVersion": 1,
         "displayTimeUnit": "ms",
         **({} if epoch is None else {"baseTimeNanoseconds": epoch - shift}),
-        **said,
+        **metadata,
         OURS: {**(ours if isinstance(ours, dict) else {}), "exported_ranks": [rank, *further]},
     }
 
@@ -177,14 +177,14 @@ def _write_rank(
 ) -> int:
     """Writes one rank; returns the number of the next arrow."""
 
-    def put(query: str, **further: Any) -> None:
+    def write(query: str, **further: Any) -> None:
         values = {"rank": rank, "shift": shift, **further}
         params = {name: value for name, value in values.items() if f"${name}" in query}
         rows = scope.sql(query, params).column("text")
         out.write("".join(rows.to_pylist()).encode())
 
     places = RankPlaces(scope, rank, processes)
-    own = places.own
+    added = places.added
     names = "".join(process.names() for process in places.processes)
     out.write((names[1:] if first else names).encode())
     with scope.with_temp_tables("export", {**places.tables, "critical_path": path}):
@@ -195,18 +195,18 @@ def _write_rank(
             rows = places.counts[side]
             for low in range(0, rows, CHUNK):
                 chunk = {"first": low, "last": low + CHUNK}
-                put(events, **chunk)
-                put(arrows_of, **chunk, number=arrows)
+                write(events, **chunk)
+                write(arrows_of, **chunk, number=arrows)
                 progress.advance(min(CHUNK, rows - low))
             arrows += rows
         for query in (MEMORY, INSTANTS, COUNTERS):
-            put(query)
-        for query in SLICES:
+            write(query)
+        for query in ADDED_SLICES:
             tracks = scope.sql(f"SELECT DISTINCT track FROM ({query}) ORDER BY 1", {"rank": rank})
             for track in tracks.column("track").to_pylist():
-                tid = own.add(track)
-                out.write(own.names().encode())
-                put(own_slice(query, own.pid, tid), track=track)
-        for query in OWN_COUNTERS:
-            put(own_counter(query, own.pid))
+                tid = added.add(track)
+                out.write(added.names().encode())
+                write(added_slice(query, added.pid, tid), track=track)
+        for query in ADDED_COUNTERS:
+            write(added_counter(query, added.pid))
     return arrows

@@ -66,7 +66,7 @@ class _Sparse(io.RawIOBase):
 
 
 def test_text_without_events_is_searched_once_and_held_in_parts(monkeypatch):
-    monkeypatch.setattr(cutting, "LONGEST_EVENT_BYTES", MEGABYTE)
+    monkeypatch.setattr(cutting, "MAX_EVENT_BYTES", MEGABYTE)
     filling = b'{"ph": "X", "name": "' + b"a" * (8 * MEGABYTE)
     slices = EventSlices(io.BytesIO(TEXT[:-2] + b", " + filling), 1 << 16)
     searched = 0
@@ -87,7 +87,7 @@ def test_text_without_events_is_searched_once_and_held_in_parts(monkeypatch):
 
 
 def test_zeros_between_the_events_are_no_slices(monkeypatch):
-    monkeypatch.setattr(cutting, "LONGEST_EVENT_BYTES", MEGABYTE)
+    monkeypatch.setattr(cutting, "MAX_EVENT_BYTES", MEGABYTE)
     slices = EventSlices(_Sparse(TEXT[:-2], 40 * MEGABYTE), 1 << 16)
     assert sum(len(piece.text) for piece in slices) < 3 * MEGABYTE
     assert not slices.closed
@@ -95,8 +95,8 @@ def test_zeros_between_the_events_are_no_slices(monkeypatch):
 
 
 def test_zeros_without_end_are_the_end(monkeypatch):
-    monkeypatch.setattr(cutting, "LONGEST_EVENT_BYTES", MEGABYTE)
-    monkeypatch.setattr(cutting, "MOST_BLANK_BYTES", 8 * MEGABYTE)
+    monkeypatch.setattr(cutting, "MAX_EVENT_BYTES", MEGABYTE)
+    monkeypatch.setattr(cutting, "MAX_BLANK_BYTES", 8 * MEGABYTE)
     slices = EventSlices(_Sparse(TEXT[:-2], 5 << 40), 1 << 20)
     assert sum(len(piece.text) for piece in slices) < 3 * MEGABYTE
     assert not slices.closed
@@ -105,15 +105,15 @@ def test_zeros_without_end_are_the_end(monkeypatch):
 
 @pytest.mark.parametrize("filling", [b"a", b'{"ph": "X"}, ', b"1,"])
 def test_reading_stops_where_no_event_can_be_expected_any_more(read_text, monkeypatch, filling):
-    monkeypatch.setattr(reader, "MOST_EVENTLESS_BYTES", MEGABYTE)
+    monkeypatch.setattr(reader, "MAX_EVENTLESS_BYTES", MEGABYTE)
     with pytest.raises(SourceError, match="no trace events in its first"):
         read_text(b'{"traceEvents": [' + filling * (40 * MEGABYTE // len(filling)))
 
 
 @pytest.mark.parametrize("filling", [b"{}", b'{"": 1}', b',{"ph":'])
 def test_reading_stops_where_much_was_repaired_and_no_event_came_of_it(read_text, monkeypatch, filling):
-    monkeypatch.setattr(cutting, "LONGEST_EVENT_BYTES", 1 << 16)
-    monkeypatch.setattr(reader, "MOST_MENDED_BYTES", 1 << 17)
+    monkeypatch.setattr(cutting, "MAX_EVENT_BYTES", 1 << 16)
+    monkeypatch.setattr(reader, "MAX_REPAIRED_BYTES", 1 << 17)
     with pytest.raises(SourceError, match="no trace events in its first") as refused:
         read_text(b'{"traceEvents": [' + filling * (40 * MEGABYTE // len(filling)))
     # Its list of events is there, if nothing is in it.

@@ -62,7 +62,7 @@ def test_quotes_in_a_log_line_cost_the_log_and_nothing_else(gap):
         (b'{"a": 1,,}', {"a": 1}, "trailing_comma"),
     ],
 )
-def test_small_damage_is_mended(value, read, kind):
+def test_small_damage_is_repaired(value, read, kind):
     tail = b', "key": ' + value + b', "traceName": "t"}'
     assert values(HEAD, tail) == {"schemaVersion": 1, "key": read, "traceName": "t"}
     assert damage(HEAD, tail) == [kind]

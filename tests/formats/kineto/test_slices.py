@@ -81,7 +81,7 @@ def test_events_are_found_where_the_key_before_them_is_damaged():
 
 def test_text_without_events_is_not_found():
     slices, _pieces = cut(b'{"schema": "1.0", "nodes": []}')
-    assert not slices.found
+    assert not slices.has_events
 
 
 def test_halving_cuts_between_events():

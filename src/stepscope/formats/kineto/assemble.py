@@ -36,7 +36,7 @@ def assemble(rows: EventRows, metadata: dict[str, Any], report: ReadReport, memb
     """The tables of one recording, from the rows that were read and the file's own description."""
     threads = Threads(rows.names)
     facts = trace_metadata.facts(metadata, member.label)
-    facts.resolution_ns = 1000 if rows.whole_us else 1
+    facts.resolution_ns = 1000 if rows.integer_us else 1
     paired = _paired(rows, threads, report)
     if paired is not None:
         rows.host.add_table(paired)
@@ -76,7 +76,7 @@ def assemble(rows: EventRows, metadata: dict[str, Any], report: ReadReport, memb
 _NEVER_ENDED = (-1, -1000)
 """Kineto's duration of an event that never ended: none, or -1 µs."""
 
-_MOST_RANKS = 1 << 20
+_MAX_RANKS = 1 << 20
 
 DAY_NS = 86_400_000_000_000
 """If all other times are later than this, an event at time 0 has lost its time."""
@@ -84,7 +84,7 @@ DAY_NS = 86_400_000_000_000
 
 def _origin(*events: Columns | None) -> int | None:
     """The earliest time of any event (ns as the file counts), ignoring lost times."""
-    found: list[int] = []
+    earliest: list[int] = []
     for columns in events:
         if columns is None:
             continue
@@ -97,8 +97,8 @@ def _origin(*events: Columns | None) -> int | None:
             if len(others) and others.min() > DAY_NS:
                 lost = at_zero
             times = times[~lost] if not lost.all() else times
-        found.append(int(times.min()))
-    return min(found) if found else None
+        earliest.append(int(times.min()))
+    return min(earliest) if earliest else None
 
 
 def _end(host: Columns | None, device: Columns | None, origin: int) -> int:
@@ -106,8 +106,8 @@ def _end(host: Columns | None, device: Columns | None, origin: int) -> int:
     for columns in (host, device):
         if columns is not None:
             lasting = pc.max_element_wise(_filled(columns["dur_ns"], 0), 0)
-            begin = columns["ts_ns"].cast(pa.int64())
-            ends.append(int(pc.max(pc.add(begin, lasting)).as_py()) - origin)
+            start = columns["ts_ns"].cast(pa.int64())
+            ends.append(int(pc.max(pc.add(start, lasting)).as_py()) - origin)
     return max(ends)
 
 
@@ -147,10 +147,10 @@ def _close_unfinished(start: Ints, duration: Ints, track: Ints, end_ns: int) -> 
         return
     finished = duration >= 0
     for row in open_rows[:10_000].tolist():
-        begin = start[row]
-        around = finished & (track == track[row]) & (start <= begin) & (start + duration > begin)
+        opened = start[row]
+        around = finished & (track == track[row]) & (start <= opened) & (start + duration > opened)
         end = int((start + duration)[around].min()) if around.any() else end_ns
-        duration[row] = max(0, end - begin)
+        duration[row] = max(0, end - opened)
     duration[duration < 0] = np.maximum(0, end_ns - start[duration < 0])
 
 
@@ -174,30 +174,30 @@ def _host_table(
         thread=thread,
         start_ns=start,
         dur_ns=duration,
-        **{name: place_of(columns.pop(name), known) for name, known in rows.sets.items()},
+        **{name: place_of(columns.pop(name), sets) for name, sets in rows.sets.items()},
     )
     return as_table(columns, READ["host_event"])
 
 
 def _paired(rows: EventRows, threads: Threads, report: ReadReport) -> pa.Table | None:
     """Begin and end rows as events with a duration; see `pairs`."""
-    columns = rows.begin_end.columns()
+    columns = rows.start_end.columns()
     if columns is None:
         return None
     table = pa.table(columns)
     time_ns = table["ts_ns"].to_numpy().astype(np.int64)
     phases, spelled = codes(table["ph"])
-    begins = phases == (spelled.index("B") if "B" in spelled else -2)
-    begin_rows, end_rows, unmatched = pair(threads.numbers(table["pid"], table["tid"]), time_ns, begins)
+    is_start = phases == (spelled.index("B") if "B" in spelled else -2)
+    start_rows, end_rows, unmatched = pair(threads.numbers(table["pid"], table["tid"]), time_ns, is_start)
     if unmatched:
         report.note("unmatched_end", count=unmatched)
         report.dropped += unmatched
     open_rows = int((end_rows < 0).sum())
     if open_rows:
         report.note("unmatched_begin", count=open_rows)
-    duration = np.where(end_rows >= 0, time_ns[end_rows] - time_ns[begin_rows], np.int64(-1))
+    duration = np.where(end_rows >= 0, time_ns[end_rows] - time_ns[start_rows], np.int64(-1))
     report.read += int((end_rows >= 0).sum())
-    taken = table.take(pa.array(begin_rows)).drop_columns(["ph"])
+    taken = table.take(pa.array(start_rows)).drop_columns(["ph"])
     return taken.append_column("dur_ns", pa.array(duration, mask=duration < 0))
 
 
@@ -246,9 +246,9 @@ def _limits(column: pa.ChunkedArray) -> Any:
     number, values = codes(column)
     if not values:
         return column
-    known = [vocabulary.occupancy_limit(value) for value in values]
-    distinct = list(dict.fromkeys(one for one in known if one is not None))
-    place = [-1 if one is None else distinct.index(one) for one in known]
+    limits = [vocabulary.occupancy_limit(value) for value in values]
+    distinct = list(dict.fromkeys(limit for limit in limits if limit is not None))
+    place = [-1 if limit is None else distinct.index(limit) for limit in limits]
     return dictionary(np.array([*place, -1], dtype=np.int32)[number], distinct)
 
 
@@ -257,7 +257,7 @@ def _add_kernel_metrics(tables: RankTables) -> None:
     events = tables.device_event
     category, spelled = codes(events.column("category"))
     measured = Measured()
-    for number, tool in enumerate(vocabulary.METRIC_TOOLS.get(one) for one in spelled):
+    for number, tool in enumerate(vocabulary.METRIC_TOOLS.get(name) for name in spelled):
         if tool is None:
             continue
         place = np.flatnonzero(category == number)
@@ -310,11 +310,11 @@ def _small_tables(tables: RankTables, rows: EventRows, threads: Threads, origin:
         report.read += tables.memory_event.num_rows
     report.read += len(rows.instants) + len(rows.counters)
     names = ("time_ns", "category", "name", "pid", "tid", "args")
-    instants = [dict(zip(names, (at - origin, *rest), strict=True)) for at, *rest in rows.instants]
+    instants = [dict(zip(names, (at - origin, *others), strict=True)) for at, *others in rows.instants]
     tables.instant = from_rows("instant", instants)
-    failed = [one for one in instants if one["name"] == vocabulary.OUT_OF_MEMORY_INSTANT]
+    failed = [instant for instant in instants if instant["name"] == vocabulary.OUT_OF_MEMORY_INSTANT]
     tables.allocator_event = from_rows(
-        "allocator_event", [_out_of_memory(one["time_ns"], json.loads(one["args"])) for one in failed]
+        "allocator_event", [_out_of_memory(instant["time_ns"], json.loads(instant["args"])) for instant in failed]
     )
     counters = [
         {
@@ -335,10 +335,10 @@ def _shared(rows: EventRows, column: str) -> tuple[dict[str, Sequence[Any]], int
     """The columns of the distinct sets of arguments that a column of events refers to, and the number of sets. Further
     arguments have their names for columns.
     """
-    shared, known = fields.SETS[column], rows.sets[column]
+    shared, sets = fields.SETS[column], rows.sets[column]
     names = [*(field.column.name for field in fields.FIELDS[shared.table]), *shared.further]
-    values = zip(*known.values(), strict=True) if known else ((),) * len(names)
-    return dict(zip(names, values, strict=True)), len(known)
+    values = zip(*sets.values(), strict=True) if sets else ((),) * len(names)
+    return dict(zip(names, values, strict=True)), len(sets)
 
 
 def _numbered(rows: EventRows, column: str) -> pa.Table:
@@ -349,7 +349,7 @@ def _numbered(rows: EventRows, column: str) -> pa.Table:
 
 
 def _table(columns: Mapping[str, Sequence[Any]], count: int, schema: pa.Schema) -> pa.Table:
-    arrays = [pa.array(columns.get(one.name, [None] * count), one.type) for one in schema]
+    arrays = [pa.array(columns.get(field.name, [None] * count), field.type) for field in schema]
     return pa.table(arrays, schema=schema)
 
 
@@ -373,7 +373,7 @@ def _spaced(start: int | None, stride: int | None, size: int | None) -> str | No
     """The ranks of a group whose ranks are equally spaced; None if that is not stated."""
     if start is None or stride is None or size is None:
         return None
-    if start < 0 or stride < 1 or not 1 < size <= _MOST_RANKS:
+    if start < 0 or stride < 1 or not 1 < size <= _MAX_RANKS:
         return None
     return json.dumps([start + place * stride for place in range(size)])
 

@@ -55,23 +55,23 @@ class Gathering:
         """
         if not self.num_rows:
             return None
-        found = {}
+        gathered = {}
         while self._columns:
             name = next(iter(self._columns))
             parts = self._columns.pop(name)
             kinds = {part.type for part in parts if not pa.types.is_null(part.type)}
             if kinds:
                 # Integers that fitted into 32 bits in one slice but not in another.
-                kind = max(kinds, key=lambda one: one.bit_width if pa.types.is_integer(one) else 0)
+                kind = max(kinds, key=lambda kind: kind.bit_width if pa.types.is_integer(kind) else 0)
                 parts = [_as_kind(part, kind) for part in parts]
-            whole = pa.chunked_array(parts)
-            if pa.types.is_dictionary(whole.type):
-                whole = spill_column(whole.unify_dictionaries())
-            found[name] = whole
+            column = pa.chunked_array(parts)
+            if pa.types.is_dictionary(column.type):
+                column = spill_column(column.unify_dictionaries())
+            gathered[name] = column
         for name in names:
-            found.setdefault(name, pa.chunked_array([pa.nulls(self.num_rows)]))
+            gathered.setdefault(name, pa.chunked_array([pa.nulls(self.num_rows)]))
         self.num_rows = 0
-        return found
+        return gathered
 
 
 def _as_kind(part: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -111,12 +111,12 @@ def distinct(numbers: Ints, below: int) -> tuple[Ints, Ints]:
         # A table is fastest for numbers from a small range; a hundred thousand processes with as many
         # threads each would fill the memory.
         return np.unique(numbers, return_inverse=True)
-    there = np.zeros(below, dtype=bool)
-    there[numbers] = True
-    found = np.flatnonzero(there)
+    occurs = np.zeros(below, dtype=bool)
+    occurs[numbers] = True
+    values = np.flatnonzero(occurs)
     place = np.zeros(below, dtype=np.int32)
-    place[found] = np.arange(len(found), dtype=np.int32)
-    return found, place[numbers]
+    place[values] = np.arange(len(values), dtype=np.int32)
+    return values, place[numbers]
 
 
 def codes(column: pa.ChunkedArray) -> tuple[np.ndarray[Any, np.dtype[np.int32]], list[Any]]:

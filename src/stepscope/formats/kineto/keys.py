@@ -29,15 +29,15 @@ _CONTEXT_BITS = 22
 _MIX_NEAR = np.uint64(0xC2B2AE3D27D4EB4F)
 _MIX_FAR = np.uint64(0x9E3779B97F4A7C15)
 _PLACE = np.uint64(64 - _CONTEXT_BITS)
-_TOLD_BY = np.uint64(12)
+_TAG_SHIFT = np.uint64(12)
 _SHORT, _LONG = 1, 2
 _KIND = np.uint32(3)
 _FILE_BITS = 8
 _FILE = np.uint32(((1 << _FILE_BITS) - 1) << 2)
-_MOST_KEYS = 1 << 16
-_MOST_SAMPLES = 1 << 10
+_MAX_KEYS = 1 << 16
+_MAX_SAMPLES = 1 << 10
 """If a text has more events with different keys than this, all of its events are looked at."""
-_KEPT_SAMPLES = 8
+_CACHED_SAMPLES = 8
 """Samples that are kept for later files: the ranks of a job have the same keys in the same order."""
 _QUOTE, _COLON, _BACKSLASH, _OPENS, _CLOSES = b'":\\{}'
 _DEPTHS = 4
@@ -74,7 +74,7 @@ class _Contexts:
     """The bytes before colons, and the key that each ends with, which is the same in every file.
 
     Attributes:
-        told: by hash: more of its bits, the number of the last file that had it, and whether the key begins within the
+        tags: by hash: more of its bits, the number of the last file that had it, and whether the key begins within the
             eight bytes (`_SHORT`) or not.
         key: by hash: the key's number.
         names: the numbers of keys.
@@ -83,7 +83,7 @@ class _Contexts:
     """
 
     def __init__(self) -> None:
-        self.told = np.zeros(1 << _CONTEXT_BITS, dtype=np.uint32)
+        self.tags = np.zeros(1 << _CONTEXT_BITS, dtype=np.uint32)
         self.key = np.zeros(1 << _CONTEXT_BITS, dtype=np.uint16)
         self.names: dict[bytes, int] = {}
         self.files = 0
@@ -112,13 +112,13 @@ class KnownKeys:
         self._contexts.files += 1
         self._file = np.uint32(self._contexts.files << 2)
         self._boundary = boundary
-        self._known = np.zeros(_MOST_KEYS, dtype=bool)
+        self._seen = np.zeros(_MAX_KEYS, dtype=bool)
 
     def close(self) -> None:
         """Leaves the contexts to the next file."""
-        known = self._contexts
-        if len(known.names) < _MOST_KEYS >> 4 and known.files < (1 << _FILE_BITS) - 1:
-            _IDLE[:] = [known]
+        contexts = self._contexts
+        if len(contexts.names) < _MAX_KEYS >> 4 and contexts.files < (1 << _FILE_BITS) - 1:
+            _IDLE[:] = [contexts]
 
     def read(self, text: bytes) -> Keys:
         """Returns what the keys of a text show; from now on they are known.
@@ -162,46 +162,46 @@ class KnownKeys:
             width: bytes of a context.
         """
         contexts = self._contexts
-        place, told_by = self._told_by(hashes)
-        kept = contexts.told.take(place)
-        kind = kept & _KIND
-        unseen = np.flatnonzero((kept | _KIND) != told_by)
+        place, expected = self._entries(hashes)
+        stored = contexts.tags.take(place)
+        kind = stored & _KIND
+        unseen = np.flatnonzero((stored | _KIND) != expected)
         if not len(unseen):
             return kind, False
-        differ = (kept[unseen] ^ told_by[unseen]) & ~(_KIND | _FILE)
+        differ = (stored[unseen] ^ expected[unseen]) & ~(_KIND | _FILE)
         of_others = unseen[(differ == 0) & (kind[unseen] > 0)]
         new = self._know(contexts.key[place[of_others[kind[of_others] == _SHORT]]])
-        contexts.told[place[of_others]] = told_by[of_others] ^ _KIND ^ kind[of_others]
+        contexts.tags[place[of_others]] = expected[of_others] ^ _KIND ^ kind[of_others]
         unseen = unseen[(differ != 0) | (kind[unseen] == 0)]
         _, first, which = np.unique(hashes[unseen], return_index=True, return_inverse=True)
-        found, keys = [], []
+        kinds_of_new, keys = [], []
         for end in ends[unseen[first]].tolist():
             _, quote, key = text[end - 1 - width : end - 1].rpartition(b'"')
             short = bool(quote) or width > 8
-            found.append(_SHORT if short else _LONG)
-            if short and len(contexts.names) < _MOST_KEYS - 1:
+            kinds_of_new.append(_SHORT if short else _LONG)
+            if short and len(contexts.names) < _MAX_KEYS - 1:
                 keys.append(contexts.names.setdefault(key, len(contexts.names)))
             else:
-                keys.append(contexts.names.get(key, _MOST_KEYS - 1) if short else 0)
-        kinds, numbers = np.array(found, dtype=np.uint32), np.array(keys, dtype=np.uint16)
+                keys.append(contexts.names.get(key, _MAX_KEYS - 1) if short else 0)
+        kinds, numbers = np.array(kinds_of_new, dtype=np.uint32), np.array(keys, dtype=np.uint16)
         new |= self._know(numbers[kinds == _SHORT])
         kind[unseen] = kinds[which]
-        contexts.told[place[unseen]] = told_by[unseen] ^ _KIND ^ kind[unseen]
+        contexts.tags[place[unseen]] = expected[unseen] ^ _KIND ^ kind[unseen]
         contexts.key[place[unseen]] = numbers[which]
         return kind, new
 
-    def _told_by(
+    def _entries(
         self, hashes: Words
     ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.uint32]]]:
         """Where contexts are kept, and the entries of this file's contexts there, without the kind."""
-        bits = (hashes >> _TOLD_BY).astype(np.uint32) & ~_FILE
+        bits = (hashes >> _TAG_SHIFT).astype(np.uint32) & ~_FILE
         return (hashes >> _PLACE).view(np.int64), bits | self._file | _KIND
 
     def _know(self, keys: np.ndarray[Any, np.dtype[np.uint16]]) -> bool:
         """Whether any of the keys is new; keys beyond the most always are."""
-        new = not self._known[keys].all()
-        self._known[keys] = True
-        self._known[-1] = False
+        new = not self._seen[keys].all()
+        self._seen[keys] = True
+        self._seen[-1] = False
         return new
 
     # -- events that have all keys -------------------------------------------------------------------
@@ -213,58 +213,58 @@ class KnownKeys:
         if len(letters) < 32 or not len(ends):
             return text
         keys, unknown = self._keys(letters, ends)
-        there = np.zeros(_MOST_KEYS, dtype=np.int64)
-        there[keys] = 1
-        number = np.cumsum(there) - 1
-        own, depths = number[keys], _depths(letters)
-        pairs = (np.append(0, own[:-1]) * _DEPTHS + depths) * (number[-1] + 1) + own
+        occurs = np.zeros(_MAX_KEYS, dtype=np.int64)
+        occurs[keys] = 1
+        number = np.cumsum(occurs) - 1
+        numbers, depths = number[keys], _depths(letters)
+        pairs = (np.append(0, numbers[:-1]) * _DEPTHS + depths) * (number[-1] + 1) + numbers
         first = np.full(int(pairs.max()) + 1, -1)
         first[pairs[::-1]] = np.arange(len(pairs) - 1, -1, -1)
-        found, samples = np.flatnonzero(first >= 0), self._contexts.samples
-        alike = np.flatnonzero(there).tobytes(), found.tobytes()
-        if not len(unknown) and alike in samples:
-            return samples[alike]
-        chosen = np.unique(np.append(first[found], unknown))
-        if len(chosen) > _MOST_SAMPLES:
+        occurring, samples = np.flatnonzero(first >= 0), self._contexts.samples
+        signature = np.flatnonzero(occurs).tobytes(), occurring.tobytes()
+        if not len(unknown) and signature in samples:
+            return samples[signature]
+        chosen = np.unique(np.append(first[occurring], unknown))
+        if len(chosen) > _MAX_SAMPLES:
             return text
         events: list[bytes] = []
         end = 0
         for place in ends[chosen].tolist():
             if place < end:
                 continue
-            begin = self._begin(text, end, place)
+            start = self._event_start(text, end, place)
             follows = self._boundary.search(text, place)
             end = follows.start(1) if follows else len(text)
-            events.append(text[begin:end].strip(_BETWEEN))
-        if len(samples) >= _KEPT_SAMPLES:
+            events.append(text[start:end].strip(_BETWEEN))
+        if len(samples) >= _CACHED_SAMPLES:
             samples.clear()
-        samples[alike] = b",".join(events)
-        return samples[alike]
+        samples[signature] = b",".join(events)
+        return samples[signature]
 
-    def _begin(self, text: bytes, after: int, before: int) -> int:
+    def _event_start(self, text: bytes, after: int, before: int) -> int:
         """Where the last event in a stretch of the text begins; the start of the stretch if none does."""
         for window in (1 << 12, 1 << 16, before - after):
-            begins = self._boundary.finditer(text, max(after, before - window), before + 2)
-            if found := [one.start(1) for one in begins]:
-                return found[-1]
+            starts = self._boundary.finditer(text, max(after, before - window), before + 2)
+            if places := [match.start(1) for match in starts]:
+                return places[-1]
         return after
 
     def _keys(self, letters: Letters, ends: Places) -> tuple[np.ndarray[Any, np.dtype[np.uint16]], Places]:
         """The number of each key, and the first place of each context whose entry another context overwrote."""
         near = _words(letters)[ends - 9] * _MIX_NEAR
-        keys = np.full(len(ends), _MOST_KEYS - 1, dtype=np.uint16)
-        rest = np.arange(len(ends))
+        keys = np.full(len(ends), _MAX_KEYS - 1, dtype=np.uint16)
+        unknown = np.arange(len(ends))
         hashes = near
         for width in (8, 16):
-            place, told_by = self._told_by(hashes)
-            short = self._contexts.told[place] == told_by ^ _KIND ^ np.uint32(_SHORT)
-            keys[rest[short]] = self._contexts.key[place[short]]
-            rest = rest[~short]
+            place, expected = self._entries(hashes)
+            short = self._contexts.tags[place] == expected ^ _KIND ^ np.uint32(_SHORT)
+            keys[unknown[short]] = self._contexts.key[place[short]]
+            unknown = unknown[~short]
             if width == 8:
-                hashes = (_words(letters)[ends[rest] - 17] * _MIX_FAR ^ near[rest]) * _MIX_NEAR
+                hashes = (_words(letters)[ends[unknown] - 17] * _MIX_FAR ^ near[unknown]) * _MIX_NEAR
             else:
                 hashes = hashes[~short]
-        return keys, rest[np.unique(hashes, return_index=True)[1]]
+        return keys, unknown[np.unique(hashes, return_index=True)[1]]
 
 
 def without_blanks(text: bytes) -> bytes:
@@ -287,13 +287,13 @@ def _depths(letters: Letters) -> Places:
     within, depth = False, np.int8(0)
     for low in range(0, len(letters), _BLOCK):
         block = letters[low : low + _BLOCK]
-        found = np.flatnonzero((block == _QUOTE) | (block == _OPENS) | (block == _CLOSES)) + low
-        if not len(found):
+        marks = np.flatnonzero((block == _QUOTE) | (block == _OPENS) | (block == _CLOSES)) + low
+        if not len(marks):
             continue
-        kind = letters[found]
+        kind = letters[marks]
         quotes = kind == _QUOTE
-        key_ends = quotes & (letters.take(found + 1, mode="clip") == _COLON) & (found >= _CONTEXT - 1)
-        quotes &= (letters[found - 1] != _BACKSLASH) | (letters[found - 2] == _BACKSLASH)
+        key_ends = quotes & (letters.take(marks + 1, mode="clip") == _COLON) & (marks >= _CONTEXT - 1)
+        quotes &= (letters[marks - 1] != _BACKSLASH) | (letters[marks - 2] == _BACKSLASH)
         in_string = np.logical_xor.accumulate(quotes) ^ within
         opened = ((kind == _OPENS).astype(np.int8) - (kind == _CLOSES)) * ~in_string
         # A byte that overflows loses a multiple of `_DEPTHS`.

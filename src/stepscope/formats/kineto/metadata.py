@@ -25,10 +25,10 @@ ERRORS = {
     ),
 }
 
-MOST_KEYS = 10_000
+MAX_KEYS = 10_000
 """Keys that are read; more are damage."""
 
-MOST_LOST = 100
+MAX_LOST = 100
 """Unreadable keys after which the rest is given up."""
 
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
@@ -50,7 +50,7 @@ _NEXT_KEY = re.compile(
 _KEY = re.compile(r'"((?:[^"\\]|\\.){0,200})"[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _EVENTS = "traceEvents"
 
-_EVENTS_BEGIN = re.compile(r"[ \t\r\n]*\[?[ \t\r\n]*")
+_EVENTS_START = re.compile(r"[ \t\r\n]*\[?[ \t\r\n]*")
 _KINETO_KEYS = frozenset(("schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "traceName"))
 _DEVICE_KEYS = {
     "sm_count": "numSms",
@@ -108,15 +108,15 @@ def read_metadata(head: bytes, tail: bytes, *, tail_offset: int = 0) -> tuple[di
         >>> read_metadata(b'{"schemaVersion": 1, "traceEvents": [', b', "traceName": "a.json"}')
         ({'schemaVersion': 1, 'traceName': 'a.json'}, [])
     """
-    found = _Keys()
+    keys = _Keys()
     body = strip_bom(head)
     text = body.decode("latin-1")
     start = text.find("{")
     if start >= 0 and not text[:start].strip(_SPACE):
-        found.read(text, start + 1, len(head) - len(body))
-    found.read(tail.decode("latin-1"), 0, tail_offset)
-    found.damage.sort(key=lambda note: note[1])
-    return found.values, found.damage
+        keys.read(text, start + 1, len(head) - len(body))
+    keys.read(tail.decode("latin-1"), 0, tail_offset)
+    keys.damage.sort(key=lambda note: note[1])
+    return keys.values, keys.damage
 
 
 class _Keys:
@@ -128,7 +128,7 @@ class _Keys:
 
     def read(self, text: str, index: int, offset: int) -> None:
         """Reads `"key": value, ...` up to the object's end, or the key of the events."""
-        for _ in range(MOST_KEYS):
+        for _ in range(MAX_KEYS):
             index = _end_of(_BETWEEN, text, index)
             if index >= len(text):
                 return
@@ -137,13 +137,13 @@ class _Keys:
                 self._note_extra(text, _end_of(_BETWEEN, text, index), offset)
                 return
             key = _KEY.match(text, index)
-            if key and key.group(1) == _EVENTS and _end_of(_EVENTS_BEGIN, text, key.end()) == len(text):
+            if key and key.group(1) == _EVENTS and _end_of(_EVENTS_START, text, key.end()) == len(text):
                 return
             read = self._value(text, key.end()) if key else None
             if key is None or read is None:
                 self.damage.append(("lost_metadata", offset + index))
                 self._lost += 1
-                if self._lost >= MOST_LOST:
+                if self._lost >= MAX_LOST:
                     return
                 index = _next_key(text, key.end() if key else index + 1)
                 continue
@@ -197,13 +197,13 @@ def _decoded(raw: str) -> str:
 
 
 def _end_of(pattern: re.Pattern[str], text: str, index: int) -> int:
-    found = pattern.match(text, index)
-    return found.end() if found else index
+    match = pattern.match(text, index)
+    return match.end() if match else index
 
 
 def _next_key(text: str, after: int) -> int:
-    found = _NEXT_KEY.search(text, after)
-    return found.start(found.lastindex or 0) if found else len(text)
+    match = _NEXT_KEY.search(text, after)
+    return match.start(match.lastindex or 0) if match else len(text)
 
 
 # -- what the keys mean ----------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def facts(metadata: dict[str, Any], file_name: str) -> Facts:
         host=_first_text(metadata, _HOSTS) or (named.group("host") if named else None),
         pid=next((pid for key in _PIDS if (pid := _integer(metadata.get(key)))), _integer(name_pid)),
         backend=_first_text(job, ("backend",)),
-        start_epoch_ns=_integer(metadata.get("baseTimeNanoseconds"), most=2**62) or None,
+        start_epoch_ns=_integer(metadata.get("baseTimeNanoseconds"), maximum=2**62) or None,
         tool=_tool(metadata),
         tool_version=_first_text(metadata, _VERSIONS),
         module_classes=_module_classes(metadata),
@@ -293,12 +293,12 @@ def devices(metadata: dict[str, Any]) -> list[dict[str, Any]]:
     listed = metadata.get("deviceProperties")
     if not isinstance(listed, list):
         return []
-    found: dict[int, dict[str, Any]] = {}
+    rows: dict[int, dict[str, Any]] = {}
     for position, device in enumerate(listed):
         if isinstance(device, dict):
             described = _device(device, position, metadata)
-            found.setdefault(described["device"], described)
-    return list(found.values())
+            rows.setdefault(described["device"], described)
+    return list(rows.values())
 
 
 def device_names(metadata: dict[str, Any]) -> tuple[str, ...] | None:
@@ -345,12 +345,12 @@ def _device(device: dict[str, Any], position: int, metadata: dict[str, Any]) -> 
         "device": position if number is None else number,
         "kind": _device_kind(device, metadata),
         "name": name.strip() or None if isinstance(name, str) else None,
-        "memory_bytes": _integer(device.get("totalGlobalMem"), most=2**62),
+        "memory_bytes": _integer(device.get("totalGlobalMem"), maximum=2**62),
         "shared_memory_per_sm_bytes": next(
             (
                 size
                 for key in ("sharedMemPerMultiprocessor", "maxSharedMemoryPerMultiProcessor")
-                if (size := _integer(device.get(key), most=2**62)) is not None
+                if (size := _integer(device.get(key), maximum=2**62)) is not None
             ),
             None,
         ),
@@ -395,7 +395,7 @@ def _first_text(values: dict[str, Any], keys: tuple[str, ...]) -> str | None:
     return None
 
 
-def _integer(value: Any, most: int = 2**31 - 1) -> int | None:
+def _integer(value: Any, maximum: int = 2**31 - 1) -> int | None:
     """A nonnegative number, given as a number or as text; None if it is none."""
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < 25:
         value = int(value)
@@ -403,4 +403,4 @@ def _integer(value: Any, most: int = 2**31 - 1) -> int | None:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         return None
-    return value if 0 <= value <= most else None
+    return value if 0 <= value <= maximum else None

@@ -16,42 +16,42 @@ from stepscope.formats.consecutive import run_starts
 Ints = np.ndarray[Any, np.dtype[Any]]
 
 
-def pair(thread: Ints, time_ns: Ints, begins: np.ndarray[Any, np.dtype[np.bool_]]) -> tuple[Ints, Ints, int]:
+def pair(thread: Ints, time_ns: Ints, is_start: np.ndarray[Any, np.dtype[np.bool_]]) -> tuple[Ints, Ints, int]:
     """Matches ends to starts.
 
     Args:
         thread: thread number of each row, in file order.
         time_ns: time of each row (ns).
-        begins: whether a row is a start.
+        is_start: whether a row is a start.
 
     Returns:
         Row of each start; row of its end, -1 if it has none; number of ends without a start.
     """
     order = np.lexsort((np.arange(len(thread)), time_ns, thread))
-    step = np.where(begins[order], 1, -1)
+    step = np.where(is_start[order], 1, -1)
     starts = np.flatnonzero(run_starts(thread[order]))
     unmatched = 0
     keep = np.ones(len(order), dtype=bool)
     level = np.zeros(len(order), dtype=np.int64)
-    for begin, end in zip(starts, [*starts[1:], len(order)][: len(starts)], strict=True):
-        depth = np.cumsum(step[begin:end])
+    for low, end in zip(starts, [*starts[1:], len(order)][: len(starts)], strict=True):
+        depth = np.cumsum(step[low:end])
         # Each new low of the depth below 0 is an end without a start.
         floor = np.minimum.accumulate(np.minimum(depth, 0))
         lost = np.diff(floor, prepend=0) < 0
-        keep[begin:end] = ~lost
+        keep[low:end] = ~lost
         unmatched += int(lost.sum())
-        level[begin:end] = depth - floor + np.where(step[begin:end] < 0, 1, 0)
+        level[low:end] = depth - floor + np.where(step[low:end] < 0, 1, 0)
     order, step, level = order[keep], step[keep], level[keep]
     # Within a thread and a level, starts and ends alternate.
     by_level = np.lexsort((np.arange(len(order)), level, thread[order]))
     order, step = order[by_level], step[by_level]
     level, threads = level[by_level], thread[order]
-    is_begin = step > 0
+    opens = step > 0
     follows = np.zeros(len(order), dtype=bool)
     if len(order) > 1:
-        follows[:-1] = is_begin[:-1] & ~is_begin[1:] & (threads[:-1] == threads[1:]) & (level[:-1] == level[1:])
-    begin_rows = order[is_begin]
+        follows[:-1] = opens[:-1] & ~opens[1:] & (threads[:-1] == threads[1:]) & (level[:-1] == level[1:])
+    start_rows = order[opens]
     next_rows = np.concatenate((order[1:], [-1])) if len(order) else order
-    end_rows = np.where(follows, next_rows, -1)[is_begin]
-    in_order = np.argsort(begin_rows, kind="stable")
-    return begin_rows[in_order], end_rows[in_order], unmatched
+    end_rows = np.where(follows, next_rows, -1)[opens]
+    in_order = np.argsort(start_rows, kind="stable")
+    return start_rows[in_order], end_rows[in_order], unmatched

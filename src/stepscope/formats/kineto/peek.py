@@ -18,7 +18,7 @@ from stepscope.formats.tables import Facts, capabilities_of
 PEEK_BYTES = 1 << 20
 _NCCL_RANK = re.compile(rb'"Rank"\s*:\s*(\d{1,9})\b')
 _TIME = re.compile(rb'"ts"\s*:\s*"?(-?\d{1,19})')
-_LONGEST_NS = 86_400 * 10**9
+_MAX_NS = 86_400 * 10**9
 """A time further than this from the first is damaged: no recording takes a day."""
 
 
@@ -40,52 +40,52 @@ def end(member: Member) -> int | None:
     Raises:
         SourceError: it cannot be opened.
     """
-    found = _peeked(member, through=True)
-    return None if found is None else found.end_epoch_ns
+    about = _peeked(member, through=True)
+    return None if about is None else about.end_epoch_ns
 
 
 def _peeked(member: Member, *, through: bool) -> Facts | None:
     with member.open() as stream:
         slices = EventSlices(stream, PEEK_BYTES)
-        if not slices.found:
+        if not slices.has_events:
             return None
         pieces = iter(slices)
         first = last = next(pieces, None)
         metadata, _ = read_metadata(slices.head, slices.tail)
-        found = facts(metadata, member.label)
-        if found.rank is None or through:
+        about = facts(metadata, member.label)
+        if about.rank is None or through:
             through = True
             for piece in pieces:
                 last = piece
             metadata, _ = read_metadata(slices.head, slices.tail)
-            found = facts(metadata, member.label)
+            about = facts(metadata, member.label)
         # A list may be of other things; a single piece of text shows what it contains.
         eventless = first is None or (last is first and b'"ph"' not in first.text)
-        if eventless and slices.closed and found.rank is None:
+        if eventless and slices.closed and about.rank is None:
             return None
     text = first.text if first else b""
-    if found.rank is not None:
-        found.rank_rule = "distributedInfo"
+    if about.rank is not None:
+        about.rank_rule = "distributedInfo"
     else:
         ranks = set(_NCCL_RANK.findall(text))
         if len(ranks) == 1:
-            found.rank, found.rank_rule = int(ranks.pop()), "nccl"
+            about.rank, about.rank_rule = int(ranks.pop()), "nccl"
     # Rows that only name a process or a thread have time 0 or none.
-    began = next((time for time in _times(text) if time), 0)
+    start = next((time for time in _times(text) if time), 0)
     base = metadata.get("baseTimeNanoseconds")
-    found.start_epoch_ns = (base if isinstance(base, int) else 0) + began
+    about.start_epoch_ns = (base if isinstance(base, int) else 0) + start
     if through and last is not None:
-        lasted = (time - began for time in _times(last.text))
-        plausible = (after for after in lasted if 0 <= after < _LONGEST_NS)
-        found.end_epoch_ns = found.start_epoch_ns + max(plausible, default=0)
-    found.devices = device_names(metadata)
-    found.capabilities = capabilities_of(devices(metadata))
-    found.versions = versions(metadata)
+        durations = (time - start for time in _times(last.text))
+        plausible = (after for after in durations if 0 <= after < _MAX_NS)
+        about.end_epoch_ns = about.start_epoch_ns + max(plausible, default=0)
+    about.devices = device_names(metadata)
+    about.capabilities = capabilities_of(devices(metadata))
+    about.versions = versions(metadata)
     request = metadata.get("group_trace_id")
-    found.request = request if isinstance(request, str) and request else None
-    return found
+    about.request = request if isinstance(request, str) and request else None
+    return about
 
 
 def _times(text: bytes) -> Iterator[int]:
     """Times of the events in a piece of text (ns), to the microsecond."""
-    return (int(found[1]) * 1000 for found in _TIME.finditer(text))
+    return (int(match[1]) * 1000 for match in _TIME.finditer(text))

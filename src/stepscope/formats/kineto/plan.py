@@ -15,20 +15,20 @@ from stepscope.base.quoting import sql_literal, sql_name
 from stepscope.formats.kineto import fields
 from stepscope.formats.kineto.rows import columns as taken_columns
 
-LONGEST_OBJECT_BYTES = 16 << 20
+MAX_OBJECT_BYTES = 16 << 20
 """DuckDB keeps buffers of a few times this size; a longer event is read the slow way."""
 
-MOST_EXTRAS = 256
+MAX_EXTRAS = 256
 """Unknown fields that are kept; more of them are garbage."""
 
 EXACT_US = 2.0**43
 """Times from here on (µs; 101 days) do not survive a double to the nanosecond: below, the doubles around a time of
 three decimals are less than a nanosecond apart. Kineto counts from the start of the quarter."""
 
-MOST_US = 4_500_000_000_000_000
+MAX_US = 4_500_000_000_000_000
 """Times from here on (µs; the year 2112) are invalid: differences of two of them could exceed 64 bits in ns."""
 
-LONGEST_US = 366 * 86_400_000_000
+MAX_DURATION_US = 366 * 86_400_000_000
 """Durations from here on (µs) are invalid: no recording is longer than a year."""
 
 SEEN_BITS = 60
@@ -76,10 +76,10 @@ class Plan:
         """A text of events as DuckDB gets it, in pieces."""
         if self.exact:
             text = _LONG_TIME.sub(rb'\1"\2"', bytes(text))
-        found = ((place, raw, ours) for raw, ours in self.respell for place in _places(text, raw))
+        places = ((place, raw, ours) for raw, ours in self.respell for place in _places(text, raw))
         pieces: list[Text] = []
         at, text = 0, memoryview(text)
-        for place, raw, ours in sorted(found):
+        for place, raw, ours in sorted(places):
             pieces += [text[at:place], ours]
             at = place + len(raw)
         return [*pieces, text[at:]]
@@ -109,24 +109,24 @@ class Declared:
             args: keys of arguments, as the file spells them.
             events: keys of events.
         """
-        before = self._known()
+        before = self._size()
         for raw in sorted(args):
             self._add(raw, fields.KNOWN_ARGS.get(raw.lower()), self._args)
         for raw in sorted(events):
             self._add(raw, fields.KNOWN_EVENT.get(raw.lower()), self._events)
-        return before != self._known()
+        return before != self._size()
 
-    def _known(self) -> tuple[int, ...]:
+    def _size(self) -> tuple[int, ...]:
         return len(self._args), len(self._events), len(self._respell)
 
-    def _add(self, raw: str, known: str | None, declared: dict[str, str]) -> None:
-        if known in fields.ARGS_DERIVABLE or known in fields.EVENT_IGNORED:
+    def _add(self, raw: str, spelling: str | None, declared: dict[str, str]) -> None:
+        if spelling in fields.ARGS_DERIVABLE or spelling in fields.EVENT_IGNORED:
             return
-        same = _same(raw, known)
+        same = _same(raw, spelling)
         if same not in declared:
-            if not known and len(self._unknown(declared)) >= MOST_EXTRAS:
+            if not spelling and len(self._unknown(declared)) >= MAX_EXTRAS:
                 return
-            declared[same] = self._column(raw, same, known)
+            declared[same] = self._column(raw, same, spelling)
         # An event's own keys are never respelled: an argument whose name differs only in case, or a
         # damaged key, would take the time or duration of every event in the file.
         if raw != declared[same] and fields.KNOWN_EVENT.get(raw.lower()) != raw:
@@ -135,29 +135,29 @@ class Declared:
                 text = json.dumps(raw, ensure_ascii=as_ascii).encode() + b":"
                 self._respell[text] = ours
 
-    def _column(self, raw: str, same: str, known: str | None) -> str:
+    def _column(self, raw: str, same: str, spelling: str | None) -> str:
         """The column of a key for DuckDB, which ignores case and does not accept every name."""
-        own = fields.KNOWN_EVENT.get(raw.lower())
-        if own and (known or raw == own):
-            return own
+        event_key = fields.KNOWN_EVENT.get(raw.lower())
+        if event_key and (spelling or raw == event_key):
+            return event_key
         if same not in self._columns:
             taken = {column.lower() for column in self._columns.values()}
             column = raw
             odd = not raw or "\0" in raw or raw.startswith(_RENAMED)
-            if own or odd or raw.lower() in taken:
+            if event_key or odd or raw.lower() in taken:
                 column = f"{_RENAMED}{len(taken)}"
             self._columns[same] = column
         return self._columns[same]
 
     def _unknown(self, declared: dict[str, str]) -> dict[str, str]:
         """The columns of unknown fields, and the file's names for them."""
-        known = fields.KNOWN_ARGS if declared is self._args else fields.KNOWN_EVENT
+        ours = fields.KNOWN_ARGS if declared is self._args else fields.KNOWN_EVENT
         raw = {
             column: column if same in fields.KNOWN_ARGS else same
             for same, column in declared.items()
-            if same.lower() not in known
+            if same.lower() not in ours
         }
-        return dict(sorted(raw.items(), key=lambda one: one[1]))
+        return dict(sorted(raw.items(), key=lambda item: item[1]))
 
     def written(self, event: dict[str, Any]) -> dict[str, Any]:
         """A parsed event as DuckDB gets it, with the declared keys."""
@@ -181,27 +181,27 @@ class Declared:
         extras |= {sql_name(name): raw for name, raw in self._unknown(self._events).items()}
         struct = ", ".join(f"{sql_name(key)} {kind}" for key, kind in args.items())
         columns = {**top, "args": f"STRUCT({struct})"}
-        told = ", ".join(f"{sql_literal(k)}: {sql_literal(kind)}" for k, kind in columns.items())
+        declared = ", ".join(f"{sql_literal(k)}: {sql_literal(kind)}" for k, kind in columns.items())
         return Plan(
             extras=tuple(extras.values()),
             select=self._select(extras),
-            source=f"columns = {{{told}}}, format = 'array', maximum_object_size = {LONGEST_OBJECT_BYTES}",
+            source=f"columns = {{{declared}}}, format = 'array', maximum_object_size = {MAX_OBJECT_BYTES}",
             respell=tuple(self._respell.items()),
             exact=self.exact,
             loose=self.loose,
         )
 
-    def _kept(self) -> dict[str, str]:
+    def _arguments(self) -> dict[str, str]:
         """SQL of each known argument that the file has."""
-        known = {fields.KNOWN_ARGS.get(same): raw for same, raw in self._args.items()}
-        return {key: f"args.{sql_name(raw)}" for key, raw in known.items() if key}
+        spelling = {fields.KNOWN_ARGS.get(same): raw for same, raw in self._args.items()}
+        return {key: f"args.{sql_name(raw)}" for key, raw in spelling.items() if key}
 
     def _types(self) -> tuple[dict[str, str], dict[str, str]]:
         """The types that the keys of events and of arguments are read as."""
         top = {key: kind for key, kind in fields.EVENT.items() if key != "args"}
         top |= dict.fromkeys(self._unknown(self._events), "JSON")
         args = {
-            raw: fields.ARGS[known] if (known := fields.KNOWN_ARGS.get(same)) else "JSON"
+            raw: fields.ARGS[spelling] if (spelling := fields.KNOWN_ARGS.get(same)) else "JSON"
             for same, raw in self._args.items()
         }
         if self.exact:
@@ -213,32 +213,32 @@ class Declared:
         return top, args or {"External id": "VARCHAR"}
 
     def _select(self, extras: dict[str, str]) -> str:
-        ts, ts_whole = _nanoseconds("ts", as_text=self.exact or self.loose)
-        dur, dur_whole = _nanoseconds("dur", as_text=self.loose)
-        kept = self._kept()
+        ts, ts_integer = _nanoseconds("ts", as_text=self.exact or self.loose)
+        dur, dur_integer = _nanoseconds("dur", as_text=self.loose)
+        arguments = self._arguments()
         converted = {
-            value: fields.ARGS[key] for key, value in kept.items() if self.loose and fields.ARGS[key] != "VARCHAR"
+            value: fields.ARGS[key] for key, value in arguments.items() if self.loose and fields.ARGS[key] != "VARCHAR"
         }
         wrong = [f"({value} IS NOT NULL AND TRY_CAST({value} AS {kind}) IS NULL)" for value, kind in converted.items()]
         if self.loose:
             wrong += ["(ts IS NOT NULL AND ts_ns IS NULL)", "(dur IS NOT NULL AND dur_ns IS NULL)"]
         columns = ["ph", "cat", "name", "pid", "tid", f"{ts} AS ts_ns", f"{dur} AS dur_ns"]
         columns += ["TRY_CAST(id AS BIGINT) AS id" if self.loose else "id"]
-        columns += [f"({ts_whole} AND {dur_whole}) AS whole"]
+        columns += [f"({ts_integer} AND {dur_integer}) AS integer"]
         if wrong:
-            columns += [f"{' + '.join(f'{found}::UTINYINT' for found in wrong)} AS wrong"]
+            columns += [f"{' + '.join(f'{test}::UTINYINT' for test in wrong)} AS wrong"]
         columns += taken_columns(
             {
                 key: f"TRY_CAST({value} AS {converted[value]})" if value in converted else value
-                for key, value in kept.items()
+                for key, value in arguments.items()
             }
         )
         if extras:
-            told = _as_object(extras)
+            other_args = _as_object(extras)
             for key, column in self._columns.items():
                 if column.startswith(_RENAMED):  # A nested object may have the key, too.
-                    told = f"replace({told}, {_key_literal(column)}, {_key_literal(key)})"
-            columns.append(f"{told} AS other_args")
+                    other_args = f"replace({other_args}, {_key_literal(column)}, {_key_literal(key)})"
+            columns.append(f"{other_args} AS other_args")
         values = list(extras)
         for low in range(0, len(values), SEEN_BITS):
             bits = (
@@ -248,10 +248,10 @@ class Declared:
         return ", ".join(columns)
 
 
-def _same(raw: str, known: str | None) -> str:
+def _same(raw: str, spelling: str | None) -> str:
     """The name under which spellings of a key are one: ours in lower case, or its own."""
-    known = known or fields.KNOWN_ARGS.get(raw.lower())
-    return known.lower() if known else raw
+    spelling = spelling or fields.KNOWN_ARGS.get(raw.lower())
+    return spelling.lower() if spelling else raw
 
 
 def _key_literal(key: str) -> str:
@@ -271,16 +271,14 @@ def _nanoseconds(column: str, *, as_text: bool) -> tuple[str, str]:
         return column, "true"
     exact = f"TRY_CAST({column} AS DECIMAL(32, 6))"
     number = f"TRY_CAST({column} AS DOUBLE)"
-    most, beyond = MOST_US, "NULL"
+    maximum, beyond = MAX_US, "NULL"
     if column == "dur":
-        most = LONGEST_US
+        maximum = MAX_DURATION_US
         beyond = (
-            f"CASE WHEN {number} BETWEEN {_UNSIGNED_US - MOST_US} AND {_UNSIGNED_US} "
+            f"CASE WHEN {number} BETWEEN {_UNSIGNED_US - MAX_US} AND {_UNSIGNED_US} "
             f"THEN {fields.UNSIGNED_NS} ELSE {fields.IMPOSSIBLE_NS} END"
         )
-    ns = (
-        f"CASE WHEN abs({exact}) < {most} THEN CAST({exact} * 1000 AS BIGINT) WHEN isfinite({number}) THEN {beyond} END"
-    )
+    ns = f"CASE WHEN abs({exact}) < {maximum} THEN CAST({exact} * 1000 AS BIGINT) WHEN isfinite({number}) THEN {beyond} END"
     return ns, f"coalesce({exact} = floor({exact}), true)"
 
 
@@ -290,27 +288,27 @@ def in_ns(table: pa.Table) -> pa.Table:
     An invalid time becomes NULL. An invalid duration becomes `fields.UNSIGNED_NS` if it is an end of 0 less a start
     in unsigned numbers, and otherwise `fields.IMPOSSIBLE_NS`.
     """
-    whole = table["whole"].to_numpy()
-    for name, most in (("ts_ns", MOST_US), ("dur_ns", LONGEST_US)):
+    integer = table["integer"].to_numpy()
+    for name, maximum in (("ts_ns", MAX_US), ("dur_ns", MAX_DURATION_US)):
         place = table.schema.get_field_index(name)
         if not pa.types.is_floating(table.schema.field(place).type):
             continue
         us = table[name].to_numpy()
-        known = np.abs(us) < most
-        us = np.where(known, us, 0.0)
+        valid = np.abs(us) < maximum
+        us = np.where(valid, us, 0.0)
         floor = np.floor(us)
         # Only the fraction is multiplied: multiplying the entire time would round off its last digit.
         ns = floor.astype(np.int64) * 1000
         ns += ((us - floor) * 1000 + _HALF).astype(np.int64)
-        whole = whole & (us == floor)
-        if name == "dur_ns" and not known.all():
+        integer = integer & (us == floor)
+        if name == "dur_ns" and not valid.all():
             us = table[name].to_numpy()
-            unsigned = (us >= _UNSIGNED_US - MOST_US) & (us <= _UNSIGNED_US)
-            ns = np.where(known, ns, np.where(unsigned, fields.UNSIGNED_NS, fields.IMPOSSIBLE_NS))
-            known |= np.isfinite(us)
-        mask = None if known.all() else ~known
+            unsigned = (us >= _UNSIGNED_US - MAX_US) & (us <= _UNSIGNED_US)
+            ns = np.where(valid, ns, np.where(unsigned, fields.UNSIGNED_NS, fields.IMPOSSIBLE_NS))
+            valid |= np.isfinite(us)
+        mask = None if valid.all() else ~valid
         table = table.set_column(place, name, pa.array(ns, mask=mask))
-    return table.set_column(table.schema.get_field_index("whole"), "whole", pa.array(whole))
+    return table.set_column(table.schema.get_field_index("integer"), "integer", pa.array(integer))
 
 
 def _places(text: Text, key: bytes) -> Iterator[int]:
@@ -319,10 +317,10 @@ def _places(text: Text, key: bytes) -> Iterator[int]:
     letters, length = np.frombuffer(text, dtype=np.uint8), len(key)
     for low in range(0, len(text) - length + 1, _BLOCK):
         block = letters[low : low + _BLOCK + length - 1]
-        alike = block[1 : len(block) - length + 2] == key[1]
+        same = block[1 : len(block) - length + 2] == key[1]
         for at in (2, length - 3):
-            alike &= block[at : len(block) - length + 1 + at] == key[at]
-        for place in (np.flatnonzero(alike) + low).tolist():
+            same &= block[at : len(block) - length + 1 + at] == key[at]
+        for place in (np.flatnonzero(same) + low).tolist():
             # After a backslash, the quote is part of a key that ends like this one.
             if text[place : place + length] == key and text[place - 1 : place] != b"\\":
                 yield place
@@ -330,8 +328,8 @@ def _places(text: Text, key: bytes) -> Iterator[int]:
 
 def has_long_decimals(text: bytes) -> bool:
     """Whether the first times of a text have more digits than a double can hold."""
-    for found in _LONG_TIME.finditer(text[: 1 << 16]):
-        digits = found.group(2)
+    for match in _LONG_TIME.finditer(text[: 1 << 16]):
+        digits = match.group(2)
         if b"." in digits and abs(float(digits.split(b".")[0] or 0)) >= EXACT_US:
             return True
     return False

@@ -21,10 +21,10 @@ from stepscope.formats.options import ReadOptions
 from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.tables import RankTables, ReadReport
 
-MOST_EVENTLESS_BYTES = 128 << 20
+MAX_EVENTLESS_BYTES = 128 << 20
 """A file without any event by then is no trace."""
 
-MOST_MENDED_BYTES = 32 << 20
+MAX_REPAIRED_BYTES = 32 << 20
 """Nor is one without any after so much damaged text: repairing it takes up to 2 µs a byte."""
 
 _NO_EVENT = "the profiler recorded nothing, or was stopped before it wrote an event; record it again"
@@ -51,7 +51,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     report = ReadReport()
     with member.open() as stream:
         slices = EventSlices(stream, options.slice_bytes or SLICE_BYTES)
-        if not slices.found:
+        if not slices.has_events:
             kind = what_is(slices.head[: 1 << 16])
             raise SourceError(f"{member.label}: no trace events ({kind})", hint=advice(kind), slug="not-a-trace")
         scanner = EventScanner(report, options.threads, python_stack=options.python_stack)
@@ -64,7 +64,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
                     options.progress(slices.size)
                 if scanner.ended:
                     break
-                if slices.size > MOST_EVENTLESS_BYTES or scanner.mended_bytes >= MOST_MENDED_BYTES:
+                if slices.size > MAX_EVENTLESS_BYTES or scanner.repaired_bytes >= MAX_REPAIRED_BYTES:
                     if rows.empty:
                         scanner.finish()
                     if rows.empty:
@@ -97,16 +97,16 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
 
 def _ahead(slices: EventSlices) -> Iterator[Slice]:
     """The slices; a thread reads the next one while the current one is worked on."""
-    pieces, known = iter(slices), KnownKeys(slices.boundary)
+    pieces, keys_of_file = iter(slices), KnownKeys(slices.boundary)
 
     def read_slice() -> Slice | None:
         piece = next(pieces, None)
         if piece is None:
             return None
-        keys = known.read(piece.text)
+        keys = keys_of_file.read(piece.text)
         if keys.spaced:
             piece = replace(piece, text=without_blanks(piece.text))
-            keys = known.read(piece.text)
+            keys = keys_of_file.read(piece.text)
         return replace(piece, new_keys=keys.sample, booleans=keys.booleans)
 
     with ThreadPoolExecutor(1, "stepscope-read") as reader:
@@ -114,4 +114,4 @@ def _ahead(slices: EventSlices) -> Iterator[Slice]:
         while piece := ahead.result():
             ahead = reader.submit(read_slice)
             yield piece
-    known.close()
+    keys_of_file.close()

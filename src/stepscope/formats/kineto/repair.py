@@ -233,8 +233,8 @@ class ValueReader:
         self.damage.append((damage, index))
 
     def _after_space(self, index: int) -> int:
-        found = _SPACE.match(self.text, index, self._stop)
-        index = found.end() if found else index
+        match = _SPACE.match(self.text, index, self._stop)
+        index = match.end() if match else index
         if index >= self._stop:
             raise UnreadableError(index, "truncated")
         return index
@@ -253,70 +253,70 @@ class ValueReader:
 
     def _plain_members(self, holder: dict[str, Any], index: int) -> int:
         """Reads plain members from `index` on, which are most."""
-        while found := _PLAIN_MEMBER.match(self.text, index, self._stop):
-            key, integer, decimals, string = found.groups()
+        while match := _PLAIN_MEMBER.match(self.text, index, self._stop):
+            key, integer, decimals, string = match.groups()
             if key in holder:
                 break
             if string is not None:
                 holder[key] = string
             else:
                 holder[key] = self.decimal(integer + decimals) if decimals else int(integer)
-            index = found.end()
+            index = match.end()
         return index
 
     def _key(self, index: int, *, comma: bool) -> tuple[str, int]:
-        found = _KEY.match(self.text, index, self._stop)
-        if found is None:
-            found = _KEY_WITHOUT_QUOTE.match(self.text, index, self._stop)
-            if found is None:
+        match = _KEY.match(self.text, index, self._stop)
+        if match is None:
+            match = _KEY_WITHOUT_QUOTE.match(self.text, index, self._stop)
+            if match is None:
                 raise UnreadableError(index, "unreadable")
             self._repair("missing_quote", index)
         if not comma:
             self._repair("missing_comma", index)
-        return self._decoded(found.group(1), index), self._after_space(found.end())
+        return self._decoded(match.group(1), index), self._after_space(match.end())
 
     def _scalar(self, holder: Any, key: str, index: int) -> tuple[Any, int]:
         if self.text[index] == '"':
             return self._string(holder, key, index)
-        if found := _NUMBER.match(self.text, index, self._stop):
-            integer, decimals = found.groups()
+        if match := _NUMBER.match(self.text, index, self._stop):
+            integer, decimals = match.groups()
             if decimals:
-                return self.decimal(found.group()), found.end()
+                return self.decimal(match.group()), match.end()
             if len(integer) <= MAX_DIGITS:
-                return int(integer), found.end()
-        elif found := _LITERAL.match(self.text, index, self._stop):
-            return _LITERALS[found.group()], found.end()
-        elif found := _NO_NUMBER.match(self.text, index, self._stop):
-            if found.group(1):
+                return int(integer), match.end()
+        elif match := _LITERAL.match(self.text, index, self._stop):
+            return _LITERALS[match.group()], match.end()
+        elif match := _NO_NUMBER.match(self.text, index, self._stop):
+            if match.group(1):
                 self._repair("not_a_number", index)
-            return None, found.end()
+            return None, match.end()
         cut = _CUT_OFF.match(self.text, index, self._stop)
         raise UnreadableError(index, "truncated" if cut else "unreadable")
 
     def _string(self, holder: Any, key: str, start: int) -> tuple[str, int]:
         """The string whose opening quote is at `start`, and the index after its closing quote."""
         if not self._guess:
-            found = _STRING.match(self.text, start, self._stop)
-            if found is None:
+            match = _STRING.match(self.text, start, self._stop)
+            if match is None:
                 raise UnreadableError(start, "truncated")
-            return self._decoded(found.group(1), start + 1, key), found.end()
+            return self._decoded(match.group(1), start + 1, key), match.end()
         in_list = isinstance(holder, list)
         ends = _ENDS_IN_LIST if in_list else _ENDS_IN_OBJECT
         index = start + 1
         inner = -1
         while True:
-            found = _QUOTE_OR_BACKSLASH.search(self.text, index, self._stop)
-            if found is None:
+            match = _QUOTE_OR_BACKSLASH.search(self.text, index, self._stop)
+            if match is None:
                 raise UnreadableError(start, "truncated" if inner < 0 else "unescaped_quote")
-            index = found.end()
-            if found.group() == '"':
+            index = match.end()
+            if match.group() == '"':
                 if ends.match(self.text, index, self._stop):
                     break
                 # With a quote already inside the string, what looks like a key may be its text.
                 firm = inner < 0 and not in_list
                 if firm and _ENDS_WITHOUT_COMMA.match(self.text, index, self._stop):
                     break
-                inner = found.start() if inner < 0 else inner
+                inner = match.start() if inner < 0 else inner
             elif self.text.startswith('"', index) and ends.match(self.text, index + 1, self._stop):
                 # `C:\dir\", "tid": 1`: the backslash was not escaped and the quote ends the string.
                 index += 1
@@ -359,7 +359,7 @@ class RepairReport(ReadReport):
     """What became of the events in damaged pieces of text.
 
     Attributes:
-        end: byte of the file after the `]` that ends the trace's events, if it was found; whatever
+        end: byte of the file after the `]` that ends the trace's events, if that was met; whatever
             follows, in this piece or the next, is not the trace's.
     """
 
@@ -407,8 +407,8 @@ class Repairer:
         index = 0
         comma = True  # after a comma, or where none is needed
         while True:
-            found = _BETWEEN.match(text, index)
-            gap = found.group() if found else ""
+            match = _BETWEEN.match(text, index)
+            gap = match.group() if match else ""
             commas = gap.count(",")
             if commas > 1 and index:
                 self._note("trailing_comma", index)
@@ -490,18 +490,18 @@ class Repairer:
         overwrote, or another writer's trace. Otherwise it is a stray byte.
         """
         text, report = self._text, self._report
-        found = _END.match(text, index)
-        if found is None or (found.end() == len(text) and not found.group(1) and not self._last):
+        match = _END.match(text, index)
+        if match is None or (match.end() == len(text) and not match.group(1) and not self._last):
             self._note("unreadable", index)
             run = _BRACKETS.match(text, index)
             return run.end() if run else index + 1
         report.end = self._offset + index + 1
-        others = text.count(_PHASE, found.end())
+        others = text.count(_PHASE, match.end())
         if others:
-            self._note("interleaved", found.end())
+            self._note("interleaved", match.end())
             report.dropped += others
-        elif found.group(1) and found.end() < len(text):
-            self._note("extra_data", found.end())
+        elif match.group(1) and match.end() < len(text):
+            self._note("extra_data", match.end())
         return len(text)
 
     def _garbage(self, index: int) -> int:
@@ -536,12 +536,12 @@ class Repairer:
     def _start_after(self, index: int) -> int:
         """Index of the next `{` after `index` that seems to start an event, or the text's length."""
         while self._next_start <= index:
-            found = next(self._starts, None)
-            if found is None:
+            match = next(self._starts, None)
+            if match is None:
                 self._next_start = len(self._text)
                 break
-            if self._starts_event(found.start()):
-                self._next_start = found.start()
+            if self._starts_event(match.start()):
+                self._next_start = match.start()
         return self._next_start
 
     def _starts_event(self, index: int) -> bool:

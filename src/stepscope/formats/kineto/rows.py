@@ -36,7 +36,7 @@ _HOST = {name: name for name in (*_WHO, "ts_ns", "dur_ns", *fields.SETS, "other_
 _DEVICE = {name: name for name in (*_WHO, "ts_ns", "dur_ns", "occupancy_limit", "collective_id", "other_args")} | {
     f"a_{name}": name for name in fields.SIZES
 }
-_BEGIN_END = {name: name for name in (*_WHO, "ph", "ts_ns", *fields.SETS, "other_args")}
+_START_END = {name: name for name in (*_WHO, "ph", "ts_ns", *fields.SETS, "other_args")}
 _MEMORY = {"ts_ns": "time_ns", "pid": "pid", "tid": "tid", "a_Device Type": "device_type"}
 _FLOW = {
     "cat": "category", "ph": "phase", "id": "flow_id", "ts_ns": "time_ns", "pid": "pid", "tid": "tid",
@@ -48,26 +48,26 @@ _UNSIGNED_NO_STREAM = (1 << 32) - 1
 """CUPTI's number for no stream, -1, which was written without its sign for some time."""
 
 
-def columns(known: Mapping[str, str]) -> list[str]:
+def columns(sql: Mapping[str, str]) -> list[str]:
     """SQL for the columns that are taken from an event's arguments: `a_` and the argument, and those of `fields.SETS`.
 
     Args:
-        known: SQL of each known argument that the file has.
+        sql: SQL of each known argument that the file has.
     """
     # Values are worked out later, for the few rows that need it: a query that DuckDB must plan costs as much as
     # reading hundreds of events.
-    taken = [f"{value} AS {sql_name('a_' + name)}" for name, value in known.items() if name in fields.ARGS]
+    taken = [f"{value} AS {sql_name('a_' + name)}" for name, value in sql.items() if name in fields.ARGS]
     for column, shared in fields.SETS.items():
-        values = [known[name] for name in shared.arguments if name in known]
-        needed = [known[name] for name in shared.needed or shared.arguments if name in known]
+        values = [sql[name] for name in shared.arguments if name in sql]
+        needed = [sql[name] for name in shared.needed or shared.arguments if name in sql]
         if needed:
             absent = " AND ".join(f"{value} IS NULL" for value in needed)
             taken.append(f"CASE WHEN {absent} THEN NULL ELSE hash({', '.join(values)}) END AS {column}")
-    queues = [f"TRY_CAST({known[name]} AS BIGINT)" for name in fields.QUEUES if name in known]
+    queues = [f"TRY_CAST({sql[name]} AS BIGINT)" for name in fields.QUEUES if name in sql]
     if queues:
         taken.append(f"coalesce({', '.join(queues)}) AS queue")
-    if "occupancy" in known:
-        estimate = f"TRY_CAST({known['occupancy']} AS JSON)"
+    if "occupancy" in sql:
+        estimate = f"TRY_CAST({sql['occupancy']} AS JSON)"
         taken.append(f"json_extract_string({estimate}, '$.limitingFactors') AS occupancy_limit")
     return taken
 
@@ -77,12 +77,12 @@ class Taken:
     """The rows of some events.
 
     Args:
-        host, device, flow, memory, begin_end: columns; empty without rows.
+        host, device, flow, memory, start_end: columns; empty without rows.
         names: rows of `M` events: (name, pid, tid, a_name).
         instants: (ts_ns, cat, name, pid, tid, args).
         counters: (ts_ns, name, pid, args).
         sets: for each of `fields.SETS`, hash → the arguments that it stands for, if they may be new.
-        whole_us: whether every time was in whole microseconds.
+        integer_us: whether every time was in whole microseconds.
         report: what was dropped, and unknown categories.
     """
 
@@ -90,25 +90,25 @@ class Taken:
     device: dict[str, pa.Array] = field(default_factory=dict)
     flow: dict[str, pa.Array] = field(default_factory=dict)
     memory: dict[str, pa.Array] = field(default_factory=dict)
-    begin_end: dict[str, pa.Array] = field(default_factory=dict)
+    start_end: dict[str, pa.Array] = field(default_factory=dict)
     names: list[tuple[Any, ...]] = field(default_factory=list)
     instants: list[tuple[Any, ...]] = field(default_factory=list)
     counters: list[tuple[Any, ...]] = field(default_factory=list)
     sets: Sets = field(default_factory=dict)
-    whole_us: bool = True
+    integer_us: bool = True
     report: ReadReport = field(default_factory=ReadReport)
 
 
-def take(table: pa.Table, known: Sets, *, python_stack: bool = True) -> Taken:
+def take(table: pa.Table, stored: Sets, *, python_stack: bool = True) -> Taken:
     """Takes the rows of some events. May run in any thread.
 
     Args:
         table: the columns of `columns`, one row an event.
-        known: arguments that need not be taken again: a step repeats, so an earlier slice mostly had what this one
+        stored: arguments that need not be taken again: a step repeats, so an earlier slice mostly had what this one
             has.
         python_stack: whether Python frames are kept.
     """
-    return _Slice(table, known, python_stack=python_stack).taken
+    return _Slice(table, stored, python_stack=python_stack).taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +128,15 @@ class _Kind:
 class _Slice:
     """The events of one slice, and the rows taken from them."""
 
-    def __init__(self, table: pa.Table, known: Sets, *, python_stack: bool) -> None:
+    def __init__(self, table: pa.Table, stored: Sets, *, python_stack: bool) -> None:
         self.taken = Taken()
-        self._hold(table)
+        self._set(table)
         self._numbered: dict[str, tuple[np.ndarray[Any, np.dtype[np.int32]], pa.Array]] = {}
-        own = self._is("cat", {vocabulary.EXPORTED_TRACKS})
-        if own.any():
-            self._hold(table.filter(pa.array(~own)))
+        exported = self._is("cat", {vocabulary.EXPORTED_TRACKS})
+        if exported.any():
+            self._set(table.filter(pa.array(~exported)))
             self._numbered.clear()
-        if not self._rows_there:
+        if not self._count:
             return
         kinds, of_row = self._kinds()
         events: dict[Any, int] = {}
@@ -158,20 +158,20 @@ class _Slice:
         taken = self.taken
         taken.host = self._columns(host, _HOST, "host_event")
         taken.device = self._device(device)
-        taken.begin_end = self._columns(paired, _BEGIN_END, "host_event")
-        self._take_sets(host | device | paired, known)
+        taken.start_end = self._columns(paired, _START_END, "host_event")
+        self._take_sets(host | device | paired, stored)
         flows = timed & self._is("ph", _FLOWS) & self._valid("id")
         taken.flow = self._columns(flows, _FLOW)
         self._take_instants(timed)
         counters = timed & self._is("ph", {"C"})
         taken.counters = self._rows(counters, ("ts_ns", "name", "pid", "other_args"))
         taken.names = self._rows(self._is("ph", {"M"}), ("name", "pid", "tid", "a_name"))
-        taken.whole_us = pc.all(self._columns_there["whole"], min_count=0).as_py() is not False
+        taken.integer_us = pc.all(self._read["integer"], min_count=0).as_py() is not False
 
-    def _hold(self, table: pa.Table) -> None:
-        self._rows_there = table.num_rows
+    def _set(self, table: pa.Table) -> None:
+        self._count = table.num_rows
         columns = table.combine_chunks().columns
-        self._columns_there: dict[str, pa.Array] = {
+        self._read: dict[str, pa.Array] = {
             name: column.chunk(0) if column.num_chunks else pa.array([], column.type)
             for name, column in zip(table.column_names, columns, strict=True)
         }
@@ -180,27 +180,27 @@ class _Slice:
 
     def _codes(self, column: str) -> tuple[np.ndarray[Any, np.dtype[np.int32]], pa.Array]:
         """A column of texts or hashes as numbers, -1 for NULL, and the values they stand for."""
-        found = self._numbered.get(column)
-        if found is None:
-            encoded = self._columns_there[column].dictionary_encode()
+        numbered = self._numbered.get(column)
+        if numbered is None:
+            encoded = self._read[column].dictionary_encode()
             indices = encoded.indices
             if indices.null_count:
                 indices = indices.fill_null(-1)
-            found = indices.to_numpy(zero_copy_only=False), encoded.dictionary
-            self._numbered[column] = found
-        return found
+            numbered = indices.to_numpy(zero_copy_only=False), encoded.dictionary
+            self._numbered[column] = numbered
+        return numbered
 
     def _is(self, column: str, values: Container[str]) -> Mask:
-        numbers, known = self._codes(column)
-        flags: Mask = np.array([*(one in values for one in known.to_pylist()), False])
-        found: Mask = flags[numbers]
-        return found
+        numbers, distinct_values = self._codes(column)
+        flags: Mask = np.array([*(value in values for value in distinct_values.to_pylist()), False])
+        mask: Mask = flags[numbers]
+        return mask
 
     def _valid(self, column: str) -> Mask:
-        there = self._columns_there.get(column)
-        if there is None:
-            return np.zeros(self._rows_there, dtype=bool)
-        valid: Mask = there.is_valid().to_numpy(zero_copy_only=False)
+        values = self._read.get(column)
+        if values is None:
+            return np.zeros(self._count, dtype=bool)
+        valid: Mask = values.is_valid().to_numpy(zero_copy_only=False)
         return valid
 
     def _columns(self, which: Mask, names: Mapping[str, str], table: str = "") -> dict[str, pa.Array]:
@@ -217,14 +217,14 @@ class _Slice:
         rows = pa.array(place.astype(np.int32))
         taken = {}
         for name, column_name in names.items():
-            column = self._columns_there.get(name)
+            column = self._read.get(name)
             if column is not None and name in _ENCODED:
                 numbers, values = self._codes(name)
                 taken[column_name] = _of_numbers(numbers if len(place) == len(which) else numbers[place], values)
             elif column is not None:
                 taken[column_name] = _taken(column, rows)
         for argument in fields.FIELDS.get(table, ()):
-            column = self._columns_there.get(f"a_{argument.argument}")
+            column = self._read.get(f"a_{argument.argument}")
             if column is not None:
                 taken[argument.column.name] = _converted(_taken(column, rows), argument)
         return taken
@@ -234,8 +234,7 @@ class _Slice:
             return []
         rows = pa.array(np.flatnonzero(which))
         values = (
-            self._columns_there[name].take(rows).to_pylist() if name in self._columns_there else [None] * len(rows)
-            for name in names
+            self._read[name].take(rows).to_pylist() if name in self._read else [None] * len(rows) for name in names
         )
         return list(zip(*values, strict=True))
 
@@ -246,15 +245,15 @@ class _Slice:
         phase, phases = self._codes("ph")
         category, categories = self._codes("cat")
         spelled = [*categories.to_pylist(), None]
-        blank = np.array([not one for one in spelled])[category]
+        blank = np.array([not name for name in spelled])[category]
         key = (phase + 1).astype(np.int64) * len(spelled) + (category + 1)
         pid, pids = self._codes("pid") if blank.any() else (np.full(len(key), -1), ())
         width = len(pids) + 1
         key = key * width + np.where(blank, pid + 1, 0)
-        found, of_row = distinct(key, (len(phases) + 1) * len(spelled) * width)
+        distinct_keys, of_row = distinct(key, (len(phases) + 1) * len(spelled) * width)
 
         def counted(which: Mask) -> list[int]:
-            counts: list[int] = np.bincount(of_row[which], minlength=len(found)).tolist()
+            counts: list[int] = np.bincount(of_row[which], minlength=len(distinct_keys)).tolist()
             return counts
 
         counts = (
@@ -265,9 +264,9 @@ class _Slice:
             counted(self._impossible()),
         )
         kinds = []
-        for at, one in enumerate(found.tolist()):
-            rest, of_pid = divmod(one, width)
-            of_phase, of_category = divmod(rest, len(spelled))
+        for at, number in enumerate(distinct_keys.tolist()):
+            phase_category, of_pid = divmod(number, width)
+            of_phase, of_category = divmod(phase_category, len(spelled))
             kinds.append(
                 _Kind(
                     phases[of_phase - 1].as_py() if of_phase else None,
@@ -279,8 +278,8 @@ class _Slice:
         return kinds, of_row
 
     def _impossible(self) -> Mask:
-        found = pc.equal(self._columns_there["dur_ns"], fields.IMPOSSIBLE_NS).fill_null(False)
-        which: Mask = found.to_numpy(zero_copy_only=False)
+        impossible = pc.equal(self._read["dur_ns"], fields.IMPOSSIBLE_NS).fill_null(False)
+        which: Mask = impossible.to_numpy(zero_copy_only=False)
         return which
 
     def _sides(self, kinds: list[_Kind]) -> tuple[Mask, Mask]:
@@ -291,18 +290,18 @@ class _Slice:
             if kind.phase not in ("X", "B", "E"):
                 continue
             raw = kind.category
-            known = vocabulary.category(raw, kind.pid)
-            if known is None and raw:
+            meaning = vocabulary.category(raw, kind.pid)
+            if meaning is None and raw:
                 seen = self.taken.report.unknown_categories
                 seen[raw] = seen.get(raw, 0) + kind.count
             # Events of an unknown category ran where most of its rows say they did.
-            there = kind.streamed * 2 > kind.count if known is None else known.side == "device"
-            if there:
+            on_device = kind.streamed * 2 > kind.count if meaning is None else meaning.side == "device"
+            if on_device:
                 device.add((raw or "", None if raw else kind.pid or ""))
-            if known is not None and known.kind == "python" and raw:
+            if meaning is not None and meaning.kind == "python" and raw:
                 frames.add(raw)
-        on_device = [(one.category or "", None if one.category else one.pid or "") in device for one in kinds]
-        return np.array(on_device), np.array([one.category in frames for one in kinds])
+        sides = [(kind.category or "", None if kind.category else kind.pid or "") in device for kind in kinds]
+        return np.array(sides), np.array([kind.category in frames for kind in kinds])
 
     def _count_timeless(self, kinds: list[_Kind]) -> None:
         """Counts events without a time, with an impossible duration, or without an id that they need."""
@@ -339,24 +338,24 @@ class _Slice:
     # -- what is taken -------------------------------------------------------------------------------
 
     def _device(self, which: Mask) -> dict[str, pa.Array]:
-        found = self._columns(which, _DEVICE, "device_event")
-        if not found:
-            return found
+        columns = self._columns(which, _DEVICE, "device_event")
+        if not columns:
+            return columns
         # Few rows have sizes, with few distinct texts; DuckDB would convert a column of mostly nothing.
         for name in fields.SIZES:
-            listed = found.pop(name, None)
+            listed = columns.pop(name, None)
             if listed is not None and not pa.types.is_null(listed.type):
-                sizes = [_sizes(one) for one in listed.dictionary.to_pylist()]
+                sizes = [_sizes(text) for text in listed.dictionary.to_pylist()]
                 for axis, of_axis in zip("xyz", zip(*sizes, strict=True), strict=True):
-                    found[f"{name}_{axis}"] = small(pa.array(of_axis, pa.int32()).take(listed.indices))
-        device = found.get("device", pa.nulls(int(which.sum())))
-        found["device"] = small(self._or_of("pid", which, device, integer, 0, 1 << 31))
-        stream = found.pop("stream", pa.nulls(int(which.sum()))).cast(pa.int64())
+                    columns[f"{name}_{axis}"] = small(pa.array(of_axis, pa.int32()).take(listed.indices))
+        device = columns.get("device", pa.nulls(int(which.sum())))
+        columns["device"] = small(self._or_of("pid", which, device, integer, 0, 1 << 31))
+        stream = columns.pop("stream", pa.nulls(int(which.sum()))).cast(pa.int64())
         stream = pc.if_else(pc.equal(stream, _UNSIGNED_NO_STREAM), -1, stream)
-        if "queue" in self._columns_there:
-            stream = pc.coalesce(stream, self._columns_there["queue"].filter(pa.array(which)))
-        found["stream"] = small(self._or_of("tid", which, stream, _stream_of, -1, 1 << 63))
-        return found
+        if "queue" in self._read:
+            stream = pc.coalesce(stream, self._read["queue"].filter(pa.array(which)))
+        columns["stream"] = small(self._or_of("tid", which, stream, _stream_of, -1, 1 << 63))
+        return columns
 
     def _or_of(
         self,
@@ -365,21 +364,21 @@ class _Slice:
         stated: pa.Array,
         number_in: Callable[[str], int | None],
         otherwise: int,
-        most: int,
+        limit: int,
     ) -> pa.Array:
-        """The value that rows state, or else the number in a text if its magnitude is at most `most`."""
+        """The value that rows state, or else the number in a text if its magnitude is at most `limit`."""
         stated = stated.cast(pa.int64())
         if not stated.null_count:
             return stated
         codes, texts = self._codes(column)
-        told = [number_in(text) for text in texts.to_pylist()]
-        known = [otherwise if one is None or not -most <= one < most else one for one in told]
-        return pc.coalesce(stated, pa.array(np.array([*known, otherwise], dtype=np.int64)[codes[which]]))
+        numbers = [number_in(text) for text in texts.to_pylist()]
+        values = [n if n is not None and -limit <= n < limit else otherwise for n in numbers]
+        return pc.coalesce(stated, pa.array(np.array([*values, otherwise], dtype=np.int64)[codes[which]]))
 
-    def _take_sets(self, which: Mask, known: Sets) -> None:
+    def _take_sets(self, which: Mask, stored: Sets) -> None:
         """Keeps the arguments of each new hash of inputs, stacks or collectives."""
-        for column, seen in known.items():
-            if column not in self._columns_there:
+        for column, seen in stored.items():
+            if column not in self._read:
                 continue
             numbers, hashes = self._codes(column)
             taken = np.flatnonzero(which & (numbers >= 0))
@@ -388,27 +387,25 @@ class _Slice:
             first = np.full(len(hashes), -1, dtype=np.int64)
             first[numbers[taken[::-1]]] = taken[::-1]  # the last one written stays
             new = [
-                (row, one) for row, one in zip(first.tolist(), hashes.to_pylist(), strict=True)
-                if row >= 0 and one not in seen
+                (row, value) for row, value in zip(first.tolist(), hashes.to_pylist(), strict=True)
+                if row >= 0 and value not in seen
             ]  # fmt: skip
             if not new:
                 continue  # a step repeats: an earlier slice mostly had what a later one has
             new.sort()
             rows = pa.array([row for row, _ in new])
             values = (
-                self._columns_there[f"a_{name}"].take(rows).to_pylist()
-                if f"a_{name}" in self._columns_there
-                else [None] * len(rows)
+                self._read[f"a_{name}"].take(rows).to_pylist() if f"a_{name}" in self._read else [None] * len(rows)
                 for name in fields.SETS[column].arguments
             )
-            hashed = (one for _, one in new)
+            hashed = (value for _, value in new)
             self.taken.sets[column] = dict(zip(hashed, zip(*values, strict=True), strict=True))
 
     def _take_instants(self, timed: Mask) -> None:
         instants = timed & self._is("ph", _INSTANTS)
         if not instants.any():
             return
-        if "a_bytes" in self._columns_there:
+        if "a_bytes" in self._read:
             memory = self._is("ph", {"i"}) & self._is("name", {vocabulary.MEMORY_INSTANT})
             memory &= self._valid("a_bytes")
             self.taken.memory = self._columns(memory & timed, _MEMORY, "memory_event")
@@ -430,14 +427,14 @@ def _sizes(listed: str) -> list[int | None]:
     except (ValueError, RecursionError):
         values = None
     sizes = map(integer, values) if isinstance(values, list) else ()
-    known = [one if one is None or -(1 << 31) <= one < 1 << 31 else None for one in sizes]
-    return [*known, None, None, None][:3]
+    narrow = [size if size is None or -(1 << 31) <= size < 1 << 31 else None for size in sizes]
+    return [*narrow, None, None, None][:3]
 
 
 def _stream_of(tid: str) -> int | None:
     """The number in a thread's name, which is the stream's if nothing else states it."""
-    found = _NUMBER.search(tid)
-    return int(found.group()) if found and len(found.group()) < 20 else None
+    match = _NUMBER.search(tid)
+    return int(match.group()) if match and len(match.group()) < 20 else None
 
 
 def _taken(column: pa.Array, rows: pa.Array) -> pa.Array:
@@ -487,8 +484,8 @@ class EventRows:
     """Gathers the rows of a file's events.
 
     Attributes:
-        host, device, flow, memory, begin_end: columns, gathered slice by slice.
-        names, instants, counters, whole_us, report: of all slices, see `Taken`.
+        host, device, flow, memory, start_end: columns, gathered slice by slice.
+        names, instants, counters, integer_us, report: of all slices, see `Taken`.
         sets: for each of `fields.SETS`, hash → the arguments that it stands for.
     """
 
@@ -498,29 +495,29 @@ class EventRows:
         self.device = Gathering()
         self.flow = Gathering()
         self.memory = Gathering()
-        self.begin_end = Gathering()
+        self.start_end = Gathering()
         self.names: list[tuple[Any, ...]] = []
         self.instants: list[tuple[Any, ...]] = []
         self.counters: list[tuple[Any, ...]] = []
         self.sets: Sets = {column: {} for column in fields.SETS}
-        self.whole_us = True
+        self.integer_us = True
 
     def add(self, taken: Taken) -> None:
         """Adds the rows of the next slice."""
-        for name in ("host", "device", "flow", "memory", "begin_end"):
+        for name in ("host", "device", "flow", "memory", "start_end"):
             getattr(self, name).add(getattr(taken, name))
         self.names += taken.names
         self.instants += taken.instants
         self.counters += taken.counters
-        for column, found in taken.sets.items():
-            for hashed, values in found.items():
+        for column, sets in taken.sets.items():
+            for hashed, values in sets.items():
                 self.sets[column].setdefault(hashed, values)
-        self.whole_us = self.whole_us and taken.whole_us
+        self.integer_us = self.integer_us and taken.integer_us
         self.report.add(taken.report)
 
     @property
     def empty(self) -> bool:
         """Whether no row was taken so far."""
-        gathered = (self.host, self.device, self.flow, self.memory, self.begin_end)
+        gathered = (self.host, self.device, self.flow, self.memory, self.start_end)
         listed = (self.names, self.instants, self.counters)
-        return not any(one.num_rows for one in gathered) and not any(listed)
+        return not any(rows.num_rows for rows in gathered) and not any(listed)

@@ -35,7 +35,7 @@ from stepscope.base.cpu_quota import workers
 from stepscope.formats.kineto.conform import conform
 from stepscope.formats.kineto.plan import (
     EXACT_US,
-    LONGEST_OBJECT_BYTES,
+    MAX_OBJECT_BYTES,
     SEEN_BITS,
     Declared,
     Plan,
@@ -51,10 +51,10 @@ INSERTED_EVENTS = 8192
 DAMAGED_PIECES = 6
 """After so many damaged pieces without an intact one between them, entire slices are repaired event by event."""
 
-MEND_BYTES = 64 << 10
+REPAIR_BYTES = 64 << 10
 """A damaged slice is halved down to this before the slow way reads it event by event."""
 
-_KEPT_SAMPLE_BYTES = 1 << 20
+_CACHED_SAMPLE_BYTES = 1 << 20
 AHEAD = 1
 """Slices that may wait to be read or taken, besides one for each thread."""
 
@@ -144,11 +144,11 @@ class _Database:
     @property
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """The calling thread's connection."""
-        found: duckdb.DuckDBPyConnection | None = getattr(self._of_thread, "cursor", None)
-        if found is None:
-            found = self._of_thread.cursor = self._connection.cursor()
-            self._cursors.append(found)
-        return found
+        cursor: duckdb.DuckDBPyConnection | None = getattr(self._of_thread, "cursor", None)
+        if cursor is None:
+            cursor = self._of_thread.cursor = self._connection.cursor()
+            self._cursors.append(cursor)
+        return cursor
 
     def read(self, text: bytes, plan: Plan) -> pa.Table:
         """The events of a text, one row each.
@@ -169,28 +169,28 @@ class _Database:
 
     def _prepared(self, file: str, plan: Plan) -> duckdb.DuckDBPyRelation:
         """A plan's prepared query: planning it takes DuckDB as long as reading a thousand events."""
-        known = self._of_thread.__dict__.setdefault("prepared", {})
-        if plan not in known:
-            known.clear()
-            known[plan] = self.cursor.sql(plan.events(file))
-        return known[plan]
+        prepared = self._of_thread.__dict__.setdefault("prepared", {})
+        if plan not in prepared:
+            prepared.clear()
+            prepared[plan] = self.cursor.sql(plan.events(file))
+        return prepared[plan]
 
     def keys(self, *texts: bytes) -> tuple[set[str], set[str]]:
         """All keys of the arguments in the first text that can be read, and all keys of events."""
         if texts[0] in self._keys_of:
             return self._keys_of[texts[0]]
         for text in texts:
-            held = self.files.holding(_without_edges(text))
-            with held as file, contextlib.suppress(duckdb.Error):
+            file_of_text = self.files.holding(_without_edges(text))
+            with file_of_text as file, contextlib.suppress(duckdb.Error):
                 # Many events share few combinations of keys.
-                found = self.cursor.execute(
+                rows = self.cursor.execute(
                     "SELECT DISTINCT json_keys(event), CASE WHEN json_type(event, '$.args') = 'OBJECT' "
                     f"THEN json_keys(event, '$.args') END FROM read_json('{file}', "
                     "columns = {'event': 'JSON'}, records = false, format = 'array', "
-                    f"maximum_object_size = {LONGEST_OBJECT_BYTES})"
+                    f"maximum_object_size = {MAX_OBJECT_BYTES})"
                 ).fetchall()
-                events, args = ({key for row in found for key in row[of] or ()} for of in (0, 1))
-                if text is texts[0] and len(text) <= _KEPT_SAMPLE_BYTES:
+                events, args = ({key for row in rows for key in row[of] or ()} for of in (0, 1))
+                if text is texts[0] and len(text) <= _CACHED_SAMPLE_BYTES:
                     self._keys_of = {text: (args, events)}
                 return args, events
         # Damaged: whatever looks like a key counts as one. Otherwise its next appearance, in an intact
@@ -243,7 +243,7 @@ class EventScanner:
         self._plan = self._declared.plan()
         self._reading: deque[_Reading] = deque()
         self._damaged_pieces = 0
-        self.mended_bytes = 0
+        self.repaired_bytes = 0
         """Text that was read event by event so far."""
         self.ended = False
         """Whether the trace's own end was seen before the file's."""
@@ -285,7 +285,7 @@ class EventScanner:
         if not plan.loose and piece.booleans:
             raise _WrongTypesError
         table = self._database.read(piece.text, plan)
-        if not plan.exact and _longest(table) >= EXACT_US * 1000:
+        if not plan.exact and _max_time(table) >= EXACT_US * 1000:
             raise _LongTimesError
         return self._taken(table, plan)
 
@@ -359,7 +359,7 @@ class EventScanner:
             self._plan = self._declared.plan()
             self._read_piece(piece)
             table = pa.concat_tables(self._tables) if self._tables else None
-            if table is not None and not self._plan.exact and _longest(table) >= EXACT_US * 1000:
+            if table is not None and not self._plan.exact and _max_time(table) >= EXACT_US * 1000:
                 self._declared.exact = self._again = True
         self._report.add(self._pending)
         self._tables = []
@@ -383,13 +383,13 @@ class EventScanner:
         # If every piece is damaged (Windows paths in each call stack), halving finds no intact one and
         # costs more than repairing at once.
         rare = self._damaged_pieces < DAMAGED_PIECES
-        large = rare and len(piece.text) > MEND_BYTES
+        large = rare and len(piece.text) > REPAIR_BYTES
         halves = split_at_event(piece, self.boundary) if large or piece.end else None
         if halves is not None:
             for half in halves:
                 self._read_piece(half)
             return
-        self.mended_bytes += len(piece.text)
+        self.repaired_bytes += len(piece.text)
         events = Repairer(piece.text, piece.offset, self._pending, last=piece.last).events()
         while some := list(itertools.islice(events, INSERTED_EVENTS)):
             conformed = [conform(event, self._pending) for event in some]
@@ -418,13 +418,13 @@ class EventScanner:
             self._read_conformed(events[middle:], offset)
 
 
-def _longest(table: pa.Table) -> int:
+def _max_time(table: pa.Table) -> int:
     """The longest time with decimals (ns)."""
     extent = pc.min_max(table["ts_ns"]).as_py()
-    longest = max(abs(extent["min"] or 0), abs(extent["max"] or 0))
-    if longest < EXACT_US * 1000:
+    max_time = max(abs(extent["min"] or 0), abs(extent["max"] or 0))
+    if max_time < EXACT_US * 1000:
         return 0
-    decimal = table["ts_ns"].filter(pc.invert(table["whole"]))
+    decimal = table["ts_ns"].filter(pc.invert(table["integer"]))
     return int(pc.max(pc.abs(decimal)).as_py() or 0)
 
 
@@ -433,8 +433,8 @@ def _without_edges(text: bytes) -> memoryview:
     # To strip copies what stays: only the end is stripped, unless nothing of it stays.
     near = text[-_NEAR:].rstrip(_EDGE)
     end = max(0, len(text) - _NEAR) + len(near) if near else len(text.rstrip(_EDGE))
-    begin = _NO_EDGE.search(text)
-    return memoryview(text)[begin.start() if begin else end : end]
+    start = _NO_EDGE.search(text)
+    return memoryview(text)[start.start() if start else end : end]
 
 
 _EDGE = b" \t\r\n,\x00"

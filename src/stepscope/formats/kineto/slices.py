@@ -15,13 +15,13 @@ from typing import Protocol
 from stepscope.formats.container import BLANK, BOM
 
 SLICE_BYTES = 8 << 20
-LONGEST_EVENT_BYTES = 32 << 20
+MAX_EVENT_BYTES = 32 << 20
 """Text without a boundary is cut here: no event is that long, so it is damage."""
 
-LONGEST_HEAD_BYTES = 128 << 20
+MAX_HEAD_BYTES = 128 << 20
 """A file whose events have not started by then has none."""
 
-MOST_BLANK_BYTES = 256 << 20
+MAX_BLANK_BYTES = 256 << 20
 """So many zeros or spaces in a row are the unwritten rest of a sparse file."""
 
 _STRADDLING = 1 << 10
@@ -68,23 +68,23 @@ class EventSlices:
         head: bytes before the events.
         tail: bytes after the events' array, once all slices were taken.
         tail_offset: byte of the file at which the tail begins.
-        found: whether anything that looks like an array of events was found.
+        has_events: whether there is anything that looks like an array of events.
         size: bytes of uncompressed text read so far.
-        closed: whether the end of the events' array was found.
+        closed: whether the events' array ends.
         boundary: matches the place between two events; its first group begins the second.
     """
 
     def __init__(self, stream: Readable, slice_bytes: int = SLICE_BYTES) -> None:
         self._stream = stream
         self._slice_bytes = slice_bytes
-        self._rest = b""
-        self._rest_offset = 0
+        self._unread = b""
+        self._unread_offset = 0
         self.head = b""
         self.tail = b""
         self.tail_offset = 0
         self.size = 0
         self.closed = False
-        self.found = self._find_events()
+        self.has_events = self._find_events()
         self.boundary = self._boundary_pattern()
 
     def _read(self) -> bytes:
@@ -93,21 +93,21 @@ class EventSlices:
         return text
 
     def _find_events(self) -> bool:
-        """Reads up to the first event; leaves the text from there in `_rest`."""
+        """Reads up to the first event; leaves the text from there in `_unread`."""
         text = more = self._read()
         while more and not text.removeprefix(BOM).strip(BLANK):
             text = more = self._read()
         offset, searched = self.size - len(text), 0
         if text.removeprefix(BOM).lstrip(BLANK).startswith(b"["):
             cut = text.index(b"[") + 1
-            self.head, self._rest, self._rest_offset = text[:cut], text[cut:], offset + cut
+            self.head, self._unread, self._unread_offset = text[:cut], text[cut:], offset + cut
             return True
         while True:
-            found = _ARRAY_KEY.search(text, max(0, searched - _STRADDLING))
-            if found:
-                cut = found.end()
+            match = _ARRAY_KEY.search(text, max(0, searched - _STRADDLING))
+            if match:
+                cut = match.end()
                 break
-            if not more or len(text) > LONGEST_HEAD_BYTES:
+            if not more or len(text) > MAX_HEAD_BYTES:
                 # The key itself may be damaged: take the first thing that looks like an event.
                 event = _EVENT_START.search(text)
                 if event is None:
@@ -118,11 +118,11 @@ class EventSlices:
             searched = len(text)
             more = self._read()
             text += more
-        self.head, self._rest, self._rest_offset = text[:cut], text[cut:], offset + cut
+        self.head, self._unread, self._unread_offset = text[:cut], text[cut:], offset + cut
         return True
 
     def _boundary_pattern(self) -> re.Pattern[bytes]:
-        first = _FIRST_KEY.match(self._rest)
+        first = _FIRST_KEY.match(self._unread)
         keys = {b"ph"} | ({re.escape(first.group(1))} if first else set())
         return re.compile(rb'\}\s*,\s*(\{\s*"(?:' + b"|".join(sorted(keys)) + rb')"\s*:)')
 
@@ -130,26 +130,26 @@ class EventSlices:
         """Index of the last event that begins after the searched text, or 0."""
         unsearched = len(text) - max(0, searched - _STRADDLING)
         for window in (1 << 16, 1 << 20, unsearched):
-            found = 0
+            last = 0
             for match in self.boundary.finditer(text, len(text) - min(window, unsearched)):
-                found = match.start(1)
-            if found or window >= unsearched:
-                return found
+                last = match.start(1)
+            if last or window >= unsearched:
+                return last
         return 0
 
     def __iter__(self) -> Iterator[Slice]:
         """Yields the slices in order. The last one may have damage up to the file's end."""
-        text, offset, searched = self._rest, self._rest_offset, 0
-        self._rest, blank = b"", 0
-        while blank < MOST_BLANK_BYTES:
+        text, offset, searched = self._unread, self._unread_offset, 0
+        self._unread, blank = b"", 0
+        while blank < MAX_BLANK_BYTES:
             cut = 0
             if len(text) >= self._slice_bytes:
                 cut, searched = self._last_boundary(text, searched), len(text)
             if cut:
                 blank = 0
                 yield Slice(text[:cut], offset)
-            elif len(text) > LONGEST_EVENT_BYTES:
-                cut = LONGEST_EVENT_BYTES
+            elif len(text) > MAX_EVENT_BYTES:
+                cut = MAX_EVENT_BYTES
                 if text[:cut].strip(BLANK):
                     yield Slice(text[:cut], offset)
                 else:
@@ -213,14 +213,10 @@ def split_at_event(piece: Slice, boundary: re.Pattern[bytes]) -> tuple[Slice, Sl
     if piece.end:
         return _halves(piece, piece.end)
     middle = len(text) // 2
-    found = boundary.search(text, middle)
-    if found is None or found.start(1) >= len(text) - 2:
-        found = None
-        for match in boundary.finditer(text, 0, middle):
-            found = match
-    if found is None:
-        return None
-    return _halves(piece, found.start(1))
+    match = boundary.search(text, middle)
+    if match is None or match.start(1) >= len(text) - 2:
+        match = next(iter([*boundary.finditer(text, 0, middle)][-1:]), None)
+    return None if match is None else _halves(piece, match.start(1))
 
 
 def _halves(piece: Slice, cut: int) -> tuple[Slice, Slice]:

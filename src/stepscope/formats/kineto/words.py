@@ -29,12 +29,12 @@ class Words:
         self._category_codes, raw = codes(columns["cat"])
         self._name_codes, names = codes(columns["name"])
         self._names = [*names, ""]
-        known = [vocabulary.category(category) for category in raw]
-        categories = [one.name if one else spelled for one, spelled in zip(known, raw, strict=True)]
-        self._kinds = [one.kind if one else "other" for one in known]
+        meanings = [vocabulary.category(category) for category in raw]
+        categories = [meaning.name if meaning else spelled for meaning, spelled in zip(meanings, raw, strict=True)]
+        self._kinds = [meaning.kind if meaning else "other" for meaning in meanings]
         # The last entry is for events without a category, which only the oldest exporter wrote.
         _, pids = codes(columns["pid"])
-        nameless = next((one for pid in pids if (one := vocabulary.category(None, pid))), None)
+        nameless = next((meaning for pid in pids if (meaning := vocabulary.category(None, pid))), None)
         self._categories = [*categories, nameless.name if nameless else "none"]
         self._kinds.append(nameless.kind if nameless else "other")
 
@@ -90,12 +90,12 @@ def text(column: pa.ChunkedArray, default: str | None = None) -> Any:
     return column
 
 
-def place_of(column: pa.ChunkedArray, known: dict[int, tuple[Any, ...]]) -> Any:
+def place_of(column: pa.ChunkedArray, sets: dict[int, tuple[Any, ...]]) -> Any:
     """Hashes as the index of what they stand for among all known ones."""
     if not pa.types.is_dictionary(column.type):
         return column
     code, hashes = codes(column)
-    place = {hashed: number for number, hashed in enumerate(known)}
+    place = {hashed: number for number, hashed in enumerate(sets)}
     table = np.array([*(place[hashed] for hashed in hashes), -1], dtype=np.int32)
     numbers = table[code]
     return pa.array(numbers, mask=numbers < 0)

@@ -82,8 +82,8 @@ CRITICAL_PATH = """
 """The pieces of the critical path of the exported ranks that ran on this rank, as in the question `critical-path`;
 `critical_path` makes the table."""
 
-SLICES = (STEPS, MODULES, CRITICAL_PATH)
-OWN_COUNTERS = (QUEUE, BANDWIDTH, MEMORY_IN_USE)
+ADDED_SLICES = (STEPS, MODULES, CRITICAL_PATH)
+ADDED_COUNTERS = (QUEUE, BANDWIDTH, MEMORY_IN_USE)
 
 
 def critical_path(scope: Scope) -> pa.Table:
@@ -95,8 +95,8 @@ def critical_path(scope: Scope) -> pa.Table:
     from stepscope.analysis.dependencies.named import PIECES, named_pieces
     from stepscope.analysis.dependencies.step_window import step_windows
 
-    with every_step(scope) as whole:
-        paths = [named_pieces(whole, build(whole, one)) for one in step_windows(scope, whole)]
+    with every_step(scope) as complete:
+        paths = [named_pieces(complete, build(complete, window)) for window in step_windows(scope, complete)]
     pieces = pa.concat_tables([PIECES.empty_table(), *paths])
     if scope.part.window is None:
         return pieces
