@@ -45,7 +45,7 @@ def key(trace, source=Path(stepscope.__file__).parents[1]):
     return python(f"{code}print(cache_key(Path({str(trace)!r}), {{}}))", source)
 
 
-@pytest.mark.parametrize("changed", ["formats/kineto/words.py", "link/steps.py", "schema/tables.py"])
+@pytest.mark.parametrize("changed", ["formats/kineto/columns.py", "link/steps.py", "schema/tables.py"])
 def test_a_changed_reader_or_link_makes_another_store(trace, copied, changed):
     file = copied / "stepscope" / changed
     before = file.read_text()

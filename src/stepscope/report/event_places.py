@@ -54,7 +54,6 @@ class Processes:
     """The processes of a file."""
 
     def __init__(self) -> None:
-        """Starts empty."""
         self._ids = _Ids(1_000_000)
         self._places = count(1)
 
@@ -67,7 +66,6 @@ class Process:
     """A process of a file: `pid` is its id as JSON."""
 
     def __init__(self, pid: str, name: str, place: int) -> None:
-        """Called by `Processes.add`."""
         self.pid = pid
         self._ids = _Ids(1)
         self._named = [
@@ -270,7 +268,7 @@ def _placed(events: Columns, track: Ints, tracks: list[_Track]) -> pa.Table:
 
 
 def layers(track: Ints, start: Ints, end: Ints) -> Ints:
-    """Chooses a layer of its track for each event so that slices nest: 0 is the first.
+    """A layer of its track for each event, from 0, so that slices nest.
 
     Args:
         track: numbers of the tracks, ascending.

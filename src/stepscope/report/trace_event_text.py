@@ -107,9 +107,7 @@ _MODULE = """
     LEFT JOIN module ON (module.rank, module.span, module.module_id) = (e.rank, e.span, e.module_id)
 """
 
-OURS = "stepscope"
-"""The argument that contains what StepScope found out about an event."""
-
+OURS = "stepscope"  # the argument that contains what StepScope found out about an event
 HOST_EVENTS = f"""
     SELECT {_EVENT} || {_object({**_HOST_ARGS, OURS: _LINKS}, _EXTRAS)} || '}}\n' AS text
     FROM host_event AS e JOIN export.host AS place ON place.id = e.id {_MODULE}
@@ -130,8 +128,7 @@ DEVICE_EVENTS = f"""
 """
 
 
-_ENCLOSED = ',"bp":"e"'
-"""Binds the end of an arrow to the slice around it."""
+_ENCLOSED = ',"bp":"e"'  # binds the end of an arrow to the slice around it
 
 
 def _end(phase: str, category: str, place: str, more: str = "") -> str:

@@ -19,6 +19,7 @@ from isal import igzip
 
 from stepscope.base.complete_file import complete_output
 from stepscope.base.errors import SourceError
+from stepscope.formats.kineto.metadata import DEVICE_KEYS
 from stepscope.report.added_tracks import ADDED_COUNTERS, ADDED_SLICES, critical_path
 from stepscope.report.event_places import Processes, RankPlaces
 from stepscope.report.trace_event_text import (
@@ -48,12 +49,8 @@ ERRORS = {
     )
 }
 
-CHUNK = 200_000
-"""Events whose text is in memory at once: some 100 MB."""
-
-_FIRST_NS = 1000
-"""The time of the first event, because a trace reader takes the time 0 for a missing one."""
-
+CHUNK = 200_000  # events whose text is in memory at once: some 100 MB
+_FIRST_NS = 1000  # the time of the first event, because a trace reader takes the time 0 for a missing one
 _TIMES = {
     "host_event": "start_ns",
     "device_event": "least(start_ns, launch_ns)",
@@ -66,14 +63,7 @@ _TIMES = {
 
 
 def write_trace_events(scope: Scope, target: Path, progress: Progress = SILENT) -> int:
-    """Writes a scope's events, all ranks on one time line.
-
-    Args:
-        target: the file; compressed if its name ends in `.gz`.
-        progress: gets the progress, in events.
-
-    Returns:
-        The number of host and device events written.
+    """Writes a scope's events, all ranks on one time line, compressed if the name ends in `.gz`; returns how many.
 
     Raises:
         SourceError: the scope has no events.
@@ -111,7 +101,7 @@ def _opened(unfinished: Path, target: Path) -> Iterator[IO[bytes]]:
 
 
 def _metadata(scope: Scope, shift: int) -> dict[str, Any]:
-    """The file's metadata: that of the trace of a single rank, and the ranks it has."""
+    """The ranks in the file and, if it is one, the metadata of its trace."""
     (rank, *further) = scope.ranks
     metadata: dict[str, Any] = {}
     devices: list[dict[str, Any]] = []
@@ -133,7 +123,7 @@ def _metadata(scope: Scope, shift: int) -> dict[str, Any]:
         devices = scope.sql(f"FROM device WHERE rank = {rank} ORDER BY device").to_pylist()
     if devices and "deviceProperties" not in metadata:
         metadata["deviceProperties"] = [
-            {"id": device["device"]} | {key: device[name] for key, name in _DEVICE.items() if device[name] is not None}
+            {"id": device["device"]} | {key: device[name] for name, key in _DEVICE.items() if device[name] is not None}
             for device in devices
         ]
     for key in ("traceEvents", "baseTimeNanoseconds", "displayTimeUnit", "schemaVersion"):
@@ -151,15 +141,9 @@ def _metadata(scope: Scope, shift: int) -> dict[str, Any]:
 
 _DEVICE = {
     "name": "name",
-    "totalGlobalMem": "memory_bytes",
-    "computeMajor": "compute_major",
-    "computeMinor": "compute_minor",
-    "maxThreadsPerBlock": "max_threads_per_block",
-    "maxThreadsPerMultiprocessor": "max_threads_per_sm",
-    "regsPerMultiprocessor": "registers_per_sm",
-    "sharedMemPerMultiprocessor": "shared_memory_per_sm_bytes",
-    "warpSize": "warp_size",
-    "numSms": "sm_count",
+    "memory_bytes": "totalGlobalMem",
+    "shared_memory_per_sm_bytes": "sharedMemPerMultiprocessor",
+    **DEVICE_KEYS,
 }
 
 

@@ -11,7 +11,7 @@ from stepscope.formats.container import members
 from stepscope.formats.kineto import reader
 from stepscope.formats.kineto import slices as cutting
 from stepscope.formats.kineto.slices import EventSlices
-from stepscope.formats.kineto.tracks import Threads
+from stepscope.formats.kineto.threads import Threads
 from stepscope.formats.registry import format_of
 
 from .conftest import kernel, op

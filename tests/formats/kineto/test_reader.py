@@ -2,8 +2,6 @@ import json
 
 import pytest
 
-from stepscope.base.errors import SourceError
-
 from .conftest import kernel, op
 
 
@@ -48,29 +46,12 @@ def test_relative_times_are_exact_to_the_nanosecond(read_events):
     assert tables.facts.resolution_ns == 1
 
 
-def test_epoch_times_with_decimals_survive_exactly(read_text):
-    text = (
-        '{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, '
-        '"ts": 1778655624745710.848, "dur": 0.096, "args": {}}, '
-        '{"ph": "X", "cat": "cpu_op", "name": "b", "pid": 1, "tid": 1, "ts": 1778655624745710.945, "dur": 1}]}'
-    )
-    tables = read_text(text)
-    assert tables.facts.start_epoch_ns == 1778655624745710848
-    assert host(tables, "start_ns", "dur_ns") == [(0, 96), (97, 1000)]
-
-
 def test_long_times_that_come_late_in_the_file_are_exact_too(read_text):
     events = [op(f"op{n}", n, 1) for n in range(4000)]
     late = '{"ph": "X", "cat": "cpu_op", "name": "z", "pid": 1, "tid": 1, "ts": 1778655624745710.847, "dur": 2}'
     text = '{"traceEvents": [' + ",".join(json.dumps(event) for event in events) + "," + late + "]}"
     tables = read_text(text, slice_bytes=1 << 16)
     assert host(tables, "name", "start_ns")[-1] == ("z", 1778655624745710847)
-
-
-def test_times_as_text_are_read(read_events):
-    tables = read_events([op("a", "10.5", "2.25"), op("b", "20", "1")])
-    assert host(tables, "start_ns", "dur_ns") == [(0, 2250), (9500, 1000)]
-    assert tables.report.damage == {}
 
 
 def test_whole_microseconds_are_noted_as_the_resolution(read_events):
@@ -95,12 +76,6 @@ def test_event_that_never_ended_ends_with_what_encloses_it(read_events):
     assert tables.report.repaired == 1
 
 
-def test_zero_durations_stay(read_events):
-    tables = read_events([kernel("k", 10, 0)])
-    assert tables.device_event["dur_ns"].to_pylist() == [0]
-    assert tables.report.damage == {}
-
-
 # -- shapes of files ---------------------------------------------------------------------------------
 
 
@@ -117,23 +92,6 @@ def test_array_at_the_top_of_old_torch(read_text):
     ]
 
 
-def test_metadata_after_the_events_counts(read_text):
-    text = json.dumps({"traceEvents": [op("a", 1, 2)], "distributedInfo": {"rank": 3, "world_size": 8}})
-    facts = read_text(text).facts
-    assert (facts.rank, facts.world_size) == (3, 8)
-
-
-def test_metadata_only_is_an_empty_recording(read_events):
-    tables = read_events([{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}])
-    assert tables.host_event.num_rows == tables.device_event.num_rows == 0
-    assert tables.report.read == 1
-
-
-def test_execution_trace_is_named_for_what_it_is(read_text):
-    with pytest.raises(SourceError, match="no trace events"):
-        read_text({"schema": "1.0.1", "pid": 1, "nodes": [{"id": 1, "name": "[pytorch|profiler]"}]})
-
-
 # -- fields ------------------------------------------------------------------------------------------
 
 
@@ -145,25 +103,6 @@ def test_unknown_arguments_and_categories_are_kept_and_counted(read_events):
     assert rows[1]["kind"] == "other"
     assert tables.report.unknown_fields == {"colour": 1, "depth": 1}
     assert tables.report.unknown_categories == {"quantum_op": 1}
-
-
-def test_argument_that_appears_late_is_not_lost(read_text):
-    events = [op(f"op{n}", n, 1) for n in range(4000)] + [op("late", 9999, 1, **{"New field": [1, 2]})]
-    tables = read_text({"traceEvents": events}, slice_bytes=1 << 16)
-    assert json.loads(tables.host_event["other_args"].to_pylist()[-1]) == {"New field": [1, 2]}
-
-
-def test_unknown_key_of_an_event_is_kept(read_events):
-    tables = read_events([{**op("a", 1, 2), "flavour": "sour"}])
-    assert json.loads(tables.host_event["other_args"][0].as_py()) == {"flavour": "sour"}
-
-
-def test_spelling_of_fields_may_differ_in_case(read_events):
-    tables = read_events(
-        [op("a", 1, 2, **{"external id": 5, "Input dims": [[2, 3]]}), op("b", 4, 1, **{"External id": 6})]
-    )
-    assert tables.host_event["external_id"].to_pylist() == [5, 6]
-    assert tables.operator_input["dims"].to_pylist() == ["[[2,3]]"]
 
 
 def test_equal_inputs_are_one_row(read_events):
@@ -229,39 +168,7 @@ def test_stream_in_the_thread_id_is_understood(read_events):
     assert read_events([event]).device_event["stream"].to_pylist() == [9]
 
 
-def test_collective_arguments_are_read(read_events):
-    args = {
-        "Collective name": "allreduce",
-        "In msg nelems": 2049000,
-        "Out msg nelems": 2049000,
-        "Group size": 2,
-        "dtype": "Float",
-        "Process Group Name": "0",
-        "Process Group Ranks": "[0, 1]",
-        "Seq": 17,
-    }
-    tables = read_events([op("record_param_comms", 1, 2, **args), kernel("ncclDevKernel_AllReduce", 2, 5, **args)])
-    assert tables.host_event["collective_id"].to_pylist() == [0]
-    assert tables.device_event["collective_id"].to_pylist() == [0]
-    row = tables.collective_args.to_pylist()[0]
-    assert (row["operation"], row["elements_in"], row["sequence"], row["group_ranks"]) == (
-        "allreduce",
-        2049000,
-        17,
-        "[0, 1]",
-    )
-
-
 # -- kinds of events -----------------------------------------------------------------------------------
-
-
-def test_begin_and_end_become_one_event(read_events):
-    def row(ph, name, ts):
-        return {"ph": ph, "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": ts}
-
-    tables = read_events([row("B", "a", 0), row("B", "b", 2), row("E", "b", 5), row("E", "a", 9), row("B", "open", 10)])
-    assert host(tables, "name", "start_ns", "dur_ns") == [("a", 0, 9000), ("b", 2000, 3000), ("open", 10_000, 0)]
-    assert tables.report.damage["unmatched_begin"] == 1
 
 
 @pytest.mark.parametrize(("type_", "device"), [(1, ("cuda", 3)), (0, ("cpu", None))])

@@ -21,15 +21,20 @@ from stepscope.formats.container import Member
 from stepscope.formats.counters.measured import Measured
 from stepscope.formats.kineto import fields
 from stepscope.formats.kineto import metadata as trace_metadata
-from stepscope.formats.kineto.gathering import codes
-from stepscope.formats.kineto.pairs import pair
+from stepscope.formats.kineto.columns import (
+    Columns,
+    Ints,
+    Words,
+    codes,
+    dictionary,
+    place_of,
+    recoded,
+    text,
+)
 from stepscope.formats.kineto.rows import EventRows, truth
-from stepscope.formats.kineto.tracks import Threads
-from stepscope.formats.kineto.words import Columns, Words, as_table, dictionary, place_of, recoded, text
+from stepscope.formats.kineto.threads import Threads, pair
 from stepscope.formats.step_values import step_values
-from stepscope.formats.tables import EPOCH_NS, READ, RankTables, ReadReport, from_rows
-
-Ints = np.ndarray[Any, np.dtype[Any]]
+from stepscope.formats.tables import EPOCH_NS, READ, RankTables, ReadReport, canonical, from_rows
 
 
 def assemble(rows: EventRows, metadata: dict[str, Any], report: ReadReport, member: Member) -> RankTables:
@@ -39,9 +44,9 @@ def assemble(rows: EventRows, metadata: dict[str, Any], report: ReadReport, memb
     facts.resolution_ns = 1000 if rows.integer_us else 1
     paired = _paired(rows, threads, report)
     if paired is not None:
-        rows.host.add_table(paired)
-    host = rows.host.columns(*fields.SETS)
-    device = rows.device.columns("collective_id")
+        rows.gathered["host"].add_table(paired)
+    host = rows.gathered["host"].columns(*fields.SETS)
+    device = rows.gathered["device"].columns("collective_id")
     host_thread = threads.numbers(host["pid"], host["tid"]) if host else None
     origin = _origin(host, device)
     base = facts.start_epoch_ns or 0
@@ -72,14 +77,10 @@ def assemble(rows: EventRows, metadata: dict[str, Any], report: ReadReport, memb
 
 # -- time ----------------------------------------------------------------------------------------
 
-
-_NEVER_ENDED = (-1, -1000)
-"""Kineto's duration of an event that never ended: none, or -1 µs."""
-
+_NEVER_ENDED = (-1, -1000)  # Kineto's duration of an event that never ended: none, or -1 µs
 _MAX_RANKS = 1 << 20
 
-DAY_NS = 86_400_000_000_000
-"""If all other times are later than this, an event at time 0 has lost its time."""
+DAY_NS = 86_400_000_000_000  # if all other times are later than this, an event at time 0 has lost its time
 
 
 def _origin(*events: Columns | None) -> int | None:
@@ -176,12 +177,12 @@ def _host_table(
         dur_ns=duration,
         **{name: place_of(columns.pop(name), sets) for name, sets in rows.sets.items()},
     )
-    return as_table(columns, READ["host_event"])
+    return canonical(pa.table(columns), "host_event")
 
 
 def _paired(rows: EventRows, threads: Threads, report: ReadReport) -> pa.Table | None:
-    """Begin and end rows as events with a duration; see `pairs`."""
-    columns = rows.start_end.columns()
+    """Start and end rows as events with a duration; a start without an end lasts to the end of the recording."""
+    columns = rows.gathered["start_end"].columns()
     if columns is None:
         return None
     table = pa.table(columns)
@@ -190,8 +191,7 @@ def _paired(rows: EventRows, threads: Threads, report: ReadReport) -> pa.Table |
     is_start = phases == (spelled.index("B") if "B" in spelled else -2)
     start_rows, end_rows, unmatched = pair(threads.numbers(table["pid"], table["tid"]), time_ns, is_start)
     if unmatched:
-        report.note("unmatched_end", count=unmatched)
-        report.dropped += unmatched
+        report.drop("unmatched_end", unmatched)
     open_rows = int((end_rows < 0).sum())
     if open_rows:
         report.note("unmatched_begin", count=open_rows)
@@ -221,10 +221,10 @@ def _device_table(columns: Columns, origin: int, end_ns: int, rows: EventRows, r
     )
     if len(lost):
         # Work that lost its time keeps its launch but takes no part in any sum over time.
-        kinds = np.array([*kind.dictionary.to_pylist(), "other"], dtype=object)
+        kinds = [*kind.dictionary.to_pylist(), "other"]
         code = kind.indices.to_numpy(zero_copy_only=False).copy()
         code[lost] = len(kinds) - 1
-        kind = recoded(code, kinds.tolist())
+        kind = recoded(code, kinds)
     columns.update(
         category=words.category(),
         kind=kind,
@@ -238,7 +238,7 @@ def _device_table(columns: Columns, origin: int, end_ns: int, rows: EventRows, r
         destination_memory=destination_memory,
         collective_id=place_of(columns.pop("collective_id"), rows.sets["collective_id"]),
     )
-    return as_table(columns, READ["device_event"])
+    return canonical(pa.table(columns), "device_event")
 
 
 def _limits(column: pa.ChunkedArray) -> Any:
@@ -246,10 +246,9 @@ def _limits(column: pa.ChunkedArray) -> Any:
     number, values = codes(column)
     if not values:
         return column
-    limits = [vocabulary.occupancy_limit(value) for value in values]
-    distinct = list(dict.fromkeys(limit for limit in limits if limit is not None))
-    place = [-1 if limit is None else distinct.index(limit) for limit in limits]
-    return dictionary(np.array([*place, -1], dtype=np.int32)[number], distinct)
+    words: dict[str | None, int] = {None: -1}
+    place = [words.setdefault(vocabulary.occupancy_limit(value), len(words) - 1) for value in values]
+    return dictionary(np.array([*place, -1], dtype=np.int32)[number], [word for word in words if word is not None])
 
 
 def _add_kernel_metrics(tables: RankTables) -> None:
@@ -297,14 +296,14 @@ def _small_tables(tables: RankTables, rows: EventRows, threads: Threads, origin:
     tables.kernel_source = _kernel_sources(rows)
     tables.call_stack = _numbered(rows, "stack_id")
     tables.collective_args = _collectives(rows)
-    flow = rows.flow.columns()
+    flow = rows.gathered["flow"].columns()
     if flow is not None:
         category, raw = codes(flow["category"])
         flow["category"] = recoded(category, [*map(_flow_category, raw), "none"])
         flow["time_ns"] = flow["time_ns"].to_numpy().astype(np.int64) - origin
-        tables.flow = as_table(flow, READ["flow"])
+        tables.flow = canonical(pa.table(flow), "flow")
         report.read += tables.flow.num_rows
-    memory = rows.memory.columns("device_type", "device")
+    memory = rows.gathered["memory"].columns("device_type", "device")
     if memory is not None:
         tables.memory_event = _memory_table(memory, threads, origin)
         report.read += tables.memory_event.num_rows
@@ -332,9 +331,7 @@ def _small_tables(tables: RankTables, rows: EventRows, threads: Threads, origin:
 
 
 def _shared(rows: EventRows, column: str) -> tuple[dict[str, Sequence[Any]], int]:
-    """The columns of the distinct sets of arguments that a column of events refers to, and the number of sets. Further
-    arguments have their names for columns.
-    """
+    """The columns of the sets of arguments that a column of events refers to, and how many sets there are."""
     shared, sets = fields.SETS[column], rows.sets[column]
     names = [*(field.column.name for field in fields.FIELDS[shared.table]), *shared.further]
     values = zip(*sets.values(), strict=True) if sets else ((),) * len(names)
@@ -343,14 +340,12 @@ def _shared(rows: EventRows, column: str) -> tuple[dict[str, Sequence[Any]], int
 
 def _numbered(rows: EventRows, column: str) -> pa.Table:
     columns, count = _shared(rows, column)
-    schema = READ[fields.SETS[column].table]
-    columns[column] = range(count)
-    return _table(columns, count, schema)
+    return _table(fields.SETS[column].table, {**columns, column: range(count)}, count)
 
 
-def _table(columns: Mapping[str, Sequence[Any]], count: int, schema: pa.Schema) -> pa.Table:
-    arrays = [pa.array(columns.get(field.name, [None] * count), field.type) for field in schema]
-    return pa.table(arrays, schema=schema)
+def _table(name: str, columns: Mapping[str, Sequence[Any]], count: int) -> pa.Table:
+    arrays = [pa.array(columns.get(field.name, [None] * count), field.type) for field in READ[name]]
+    return pa.table(arrays, schema=READ[name])
 
 
 def _collectives(rows: EventRows) -> pa.Table:
@@ -366,7 +361,7 @@ def _collectives(rows: EventRows) -> pa.Table:
         if kind in ("INTEGER", "BOOLEAN"):
             columns[name] = [*map(_small if kind == "INTEGER" else truth, columns[name])]
     columns["group_size"] = [size if size and size > 0 else None for size in columns["group_size"]]
-    return _table(columns, count, READ["collective_args"])
+    return _table("collective_args", columns, count)
 
 
 def _spaced(start: int | None, stride: int | None, size: int | None) -> str | None:
@@ -385,9 +380,8 @@ def _kernel_sources(rows: EventRows) -> pa.Table:
         ",".join(filter(None, (text, warps and f"num_warps={warps}", stages and f"num_stages={stages}")))
         for text, warps, stages in launched
     ]
-    texts = {**columns, "options": options}
-    filled = {name: [value or None for value in values] for name, values in texts.items()}
-    return _table({**filled, "kernel_source_id": range(count)}, count, READ["kernel_source"])
+    texts = {name: [value or None for value in values] for name, values in {**columns, "options": options}.items()}
+    return _table("kernel_source", {**texts, "kernel_source_id": range(count)}, count)
 
 
 def _small(value: int | None) -> int | None:
@@ -431,4 +425,4 @@ def _memory_table(memory: Columns, threads: Threads, origin: int) -> pa.Table:
     on_host = pa.array([kind == "cpu" for kind in kinds])
     device = memory["device"].cast(pa.int32())
     memory["device"] = pc.if_else(on_host, pa.scalar(None, pa.int32()), device)
-    return as_table(memory, READ["memory_event"])
+    return canonical(pa.table(memory), "memory_event")

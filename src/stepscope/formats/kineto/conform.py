@@ -1,8 +1,4 @@
-"""Makes a repaired event fit the types of its fields.
-
-A damaged event may have a text where a number belongs. A value that cannot be converted becomes null and is counted, so
-that one strange value does not cost the event.
-"""
+"""Makes a repaired event fit the types of its fields, so that one strange value does not cost the event."""
 
 from __future__ import annotations
 
@@ -12,52 +8,42 @@ from typing import Any
 from stepscope.formats.kineto import fields
 from stepscope.formats.tables import ReadReport
 
-_LARGEST = 2**63 - 1
+_MAX = 2**63 - 1
 
 
 def conform(event: dict[str, Any], report: ReadReport) -> dict[str, Any]:
     """The event with its known fields converted to their declared types and spelling.
 
-    Args:
-        event: a parsed event; numbers with decimals may be texts.
-        report: counts values of a wrong type, as `wrong_type`.
+    A value that cannot be converted is left out and counted as `wrong_type`. Numbers with decimals may be texts.
     """
-    conformed: dict[str, Any] = {}
-    for raw, value in event.items():
-        key = fields.KNOWN_EVENT.get(raw.lower(), raw)
-        if key == "args":
-            if isinstance(value, dict):
-                conformed[key] = {
-                    name: converted
-                    for name, converted in (_argument(*item, report) for item in value.items())
-                    if converted is not None
-                }
-            elif value is not None:
-                report.note("wrong_type")
-            continue
-        converted = _convert(value, fields.EVENT.get(key, "JSON"), report)
-        if converted is not None:
-            conformed[key] = converted
+    conformed = _converted(event, fields.KNOWN_EVENT, fields.EVENT, report)
+    if isinstance(args := conformed.get("args"), dict):
+        conformed["args"] = _converted(args, fields.KNOWN_ARGS, fields.ARGS, report)
+    elif args is not None:
+        report.note("wrong_type")
+        del conformed["args"]
     return conformed
 
 
-def _argument(raw: str, value: Any, report: ReadReport) -> tuple[str, Any]:
-    key = fields.KNOWN_ARGS.get(raw.lower(), raw)
-    return key, _convert(value, fields.ARGS.get(key, "JSON"), report)
-
-
-def _convert(value: Any, kind: str, report: ReadReport) -> Any:
-    if value is None:
-        return None
-    converted: Any = value
-    if kind == "BIGINT":
-        converted = integer(value)
-    elif kind == "DOUBLE":
-        converted = _decimal(value)
-    elif kind == "VARCHAR" and not isinstance(value, (str, int, list, dict)):
-        converted = str(value)
-    if converted is None:
-        report.note("wrong_type")
+def _converted(
+    values: dict[str, Any], spelling: dict[str, str], types: dict[str, str], report: ReadReport
+) -> dict[str, Any]:
+    converted = {}
+    for raw, value in values.items():
+        if value is None:
+            continue
+        key = spelling.get(raw.lower(), raw)
+        kind, typed = types.get(key, "JSON"), value
+        if kind == "BIGINT":
+            typed = integer(value)
+        elif kind == "DOUBLE":
+            typed = _decimal(value)
+        elif kind == "VARCHAR" and not isinstance(value, (str, int, list, dict)):
+            typed = str(value)
+        if typed is None:
+            report.note("wrong_type")
+        else:
+            converted[key] = typed
     return converted
 
 
@@ -75,7 +61,7 @@ def integer(value: Any) -> int | None:
         if not math.isfinite(decimal) or not decimal.is_integer():
             return None
         number = int(decimal)
-    return number if -_LARGEST <= number <= _LARGEST else None
+    return number if -_MAX <= number <= _MAX else None
 
 
 def _decimal(value: Any) -> str | None:

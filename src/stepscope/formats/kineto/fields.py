@@ -28,12 +28,8 @@ EVENT = {
 }
 """Keys of an event itself, with the type DuckDB reads them as."""
 
-IMPOSSIBLE_NS = -(1 << 62)
-"""A duration that no event can have; its event is left out."""
-
-UNSIGNED_NS = -2
-"""The duration of an event that never ended and whose end of 0 was less than its start."""
-
+IMPOSSIBLE_NS = -(1 << 62)  # a duration that no event can have; its event is left out
+UNSIGNED_NS = -2  # the duration of an event that never ended and whose end of 0 was less than its start
 EVENT_IGNORED = frozenset({"s", "bp", "tts", "tdur", "cname", "sf", "ipts", "id2", "scope"})
 """Keys of an event that only tell a viewer how to draw it."""
 
@@ -65,12 +61,8 @@ FIELDS = {
 """The arguments of each table, as its columns declare them (`SchemaColumn.argument`). A reader of a new argument needs
 no more than that."""
 
-SIZES = ("grid", "block")
-"""Lists of three that become the columns `grid_x`, `grid_y`, ...."""
-
-QUEUES = ("sycl queue", "l0 queue")
-"""What Intel's tracer has in place of a stream."""
-
+SIZES = ("grid", "block")  # lists of three that become the columns `grid_x`, `grid_y`, ...
+QUEUES = ("sycl queue", "l0 queue")  # what Intel's tracer has in place of a stream
 _COMPUTED = {
     **dict.fromkeys((*SIZES, *QUEUES), "VARCHAR"),
     "occupancy": "VARCHAR",

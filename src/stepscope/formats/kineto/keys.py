@@ -20,11 +20,8 @@ Words = np.ndarray[Any, np.dtype[np.uint64]]
 Letters = np.ndarray[Any, np.dtype[np.uint8]]
 Places = np.ndarray[Any, np.dtype[np.intp]]
 
-_BLOCK = 1 << 20
-"""Bytes that are searched at a time, so that intermediate arrays fit into the processor's caches."""
-
-_CONTEXT = 17
-"""The first bytes of a text, in which no key is looked for: a context and the quote after it."""
+_BLOCK = 1 << 20  # bytes that are searched at a time, so that intermediate arrays fit into the processor's caches
+_CONTEXT = 17  # the first bytes of a text, in which no key is looked for: a context and the quote after it
 _CONTEXT_BITS = 22
 _MIX_NEAR = np.uint64(0xC2B2AE3D27D4EB4F)
 _MIX_FAR = np.uint64(0x9E3779B97F4A7C15)
@@ -35,18 +32,15 @@ _KIND = np.uint32(3)
 _FILE_BITS = 8
 _FILE = np.uint32(((1 << _FILE_BITS) - 1) << 2)
 _MAX_KEYS = 1 << 16
-_MAX_SAMPLES = 1 << 10
-"""If a text has more events with different keys than this, all of its events are looked at."""
-_CACHED_SAMPLES = 8
-"""Samples that are kept for later files: the ranks of a job have the same keys in the same order."""
+_MAX_SAMPLES = 1 << 10  # if a text has more events with different keys than this, all of its events are looked at
+_CACHED_SAMPLES = 8  # samples that are kept for later files: the ranks of a job have the same keys in the same order
 _QUOTE, _COLON, _BACKSLASH, _OPENS, _CLOSES = b'":\\{}'
 _DEPTHS = 4
 """Depths of objects that are distinguished, a power of two: an event's own keys, its arguments', and two more."""
 _NUMBERS = (n for n, kind in (fields.EVENT | fields.ARGS).items() if kind in ("BIGINT", "DOUBLE"))
 _NUMBER_KEY = re.compile(rb'"(?:%b)"\s*:\s*\Z' % "|".join(map(re.escape, _NUMBERS)).encode(), re.IGNORECASE)
 _BETWEEN = b" \t\r\n,"
-_BEFORE = 80
-"""Bytes before a value that contain its key."""
+_BEFORE = 80  # bytes before a value that contain its key
 _BLANK, _BLANK_OR_BOOLEAN, _BLANK_OR_QUOTE = (
     np.isin(np.arange(256), [*b" \t\r\n", *others]) for others in (b"", b"tf", b'"')
 )
@@ -61,7 +55,7 @@ class Keys:
         new: whether it has a key that no earlier text had.
         booleans: whether true or false is in place of a number; DuckDB would read it as one.
         sample: for a text with new keys, one event of each sequence of keys, or all of the text.
-        spaced: whether blanks may separate a key from its colon; such keys are not noticed (`without_blanks`).
+        spaced: whether blanks may separate a key from its colon; `without_blanks` removes them.
     """
 
     new: bool
@@ -90,18 +84,14 @@ class _Contexts:
         self.samples: dict[tuple[bytes, bytes], bytes] = {}
 
 
-_IDLE: list[_Contexts] = []
-"""Contexts for the next file: each of many short files would learn some thousands of them."""
+_IDLE: list[_Contexts] = []  # contexts for the next file: each of many short files would learn some thousands of them
 
 
 class KnownKeys:
     """Remembers the keys of a file; a new one is missed with a chance of 10⁻⁶ or less.
 
-    Most keys are recognised by the eight or sixteen bytes before the `":`, whatever these are: a file has some
-    ten thousand such contexts at most. The key itself is looked at only in a new context.
-
-    Args:
-        boundary: matches the place between two events; its first group begins the second.
+    Most keys are recognised by the eight or sixteen bytes before the `":`: a file has some ten thousand such contexts at
+    most. The key itself is looked at only in a new context.
     """
 
     def __init__(self, boundary: re.Pattern[bytes]) -> None:
@@ -121,11 +111,7 @@ class KnownKeys:
             _IDLE[:] = [contexts]
 
     def read(self, text: bytes) -> Keys:
-        """Returns what the keys of a text show; from now on they are known.
-
-        Args:
-            text: JSON text, damaged or not.
-        """
+        """Returns what the keys of a JSON text show, damaged or not; from now on they are known."""
         letters = np.frombuffer(text, dtype=np.uint8)
         new, booleans, spaced = len(text) < 32, False, False
         of_blocks = []
@@ -154,13 +140,7 @@ class KnownKeys:
     def _look_up(
         self, hashes: Words, text: bytes, ends: Places, width: int
     ) -> tuple[np.ndarray[Any, np.dtype[np.uint32]], bool]:
-        """Whether the key of each context begins within it, and whether any of these keys is new.
-
-        Args:
-            hashes: of the contexts.
-            ends: places of their colons.
-            width: bytes of a context.
-        """
+        """Whether the key of each context of `width` bytes starts within it, and whether any of these keys is new."""
         contexts = self._contexts
         place, expected = self._entries(hashes)
         stored = contexts.tags.take(place)

@@ -25,11 +25,8 @@ ERRORS = {
     ),
 }
 
-MAX_KEYS = 10_000
-"""Keys that are read; more are damage."""
-
-MAX_LOST = 100
-"""Unreadable keys after which the rest is given up."""
+MAX_KEYS = 10_000  # keys that are read; more are damage
+MAX_LOST = 100  # unreadable keys after which the rest is given up
 
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 """A key that appears twice keeps its first value that is not one of these: Kineto writes some keys both before and
@@ -52,7 +49,7 @@ _EVENTS = "traceEvents"
 
 _EVENTS_START = re.compile(r"[ \t\r\n]*\[?[ \t\r\n]*")
 _KINETO_KEYS = frozenset(("schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "traceName"))
-_DEVICE_KEYS = {
+DEVICE_KEYS = {
     "sm_count": "numSms",
     "compute_major": "computeMajor",
     "compute_minor": "computeMinor",
@@ -74,9 +71,8 @@ _MODELS = {
     ("rocm", 9, 4, 304, 256): "AMD Instinct MI325X",
     ("rocm", 9, 4, 228, 128): "AMD Instinct MI300A",
 }
-"""Models to which some drivers give no name, by what identifies them: kind, compute capability (gfx942), compute units
-and GiB of memory, from AMD's data sheets. MI350X and MI355X are alike in all of these, and so are an MI210 and a die of
-an MI250."""
+"""Models to which some drivers give no name: kind, compute capability (gfx942), compute units and GiB of memory, from
+AMD's data sheets. These do not tell MI350X from MI355X, nor MI210 from a die of MI250."""
 _VERSIONS = ("torch_version", "pytorch_version", "torchVersion", "kineto_version")
 _RUNTIMES = ("cuda_runtime_version", "hip_runtime_version")
 _OF_JOB = ("backend", "nccl_version")
@@ -91,18 +87,12 @@ _FILE_NAME = re.compile(
 
 
 def read_metadata(head: bytes, tail: bytes, *, tail_offset: int = 0) -> tuple[dict[str, Any], list[tuple[str, int]]]:
-    """The keys around the events, and their damage; never raises.
-
-    A key that appears twice keeps its first value that is not empty.
+    """The keys around the events with their values, and pairs of a class of damage and a byte; never raises.
 
     Args:
-        head: bytes of the file before the `[` of `traceEvents`, with or without it; empty or `[`
-            for a file that is an array.
+        head: bytes of the file before the `[` of `traceEvents`, with or without it.
         tail: bytes after the `]` that ends the events.
-        tail_offset: byte of the file at which `tail` begins, for the offsets of its damage.
-
-    Returns:
-        The keys with their values, and pairs of a class of damage and a byte of the file.
+        tail_offset: byte of the file at which `tail` starts.
 
     Example:
         >>> read_metadata(b'{"schemaVersion": 1, "traceEvents": [', b', "traceName": "a.json"}')
@@ -210,11 +200,7 @@ def _next_key(text: str, after: int) -> int:
 
 
 def facts(metadata: dict[str, Any], file_name: str) -> Facts:
-    """What the keys, or else the file's name, say about the recording; not its resolution.
-
-    Args:
-        metadata: as `read_metadata` returns it.
-        file_name: name or path of the file; profilers put the host and process id there.
+    """What the keys, or else the file's name or path, say about the recording; not its resolution.
 
     Raises:
         SourceError: it is an export of several ranks.
@@ -284,8 +270,6 @@ def _module_classes(metadata: dict[str, Any]) -> dict[str, str]:
 def devices(metadata: dict[str, Any]) -> list[dict[str, Any]]:
     """The devices that the keys describe, with the columns of `device` except `used`.
 
-    What a device does not state is None.
-
     Example:
         >>> devices({"deviceProperties": [{"id": 0, "name": "NVIDIA H100", "numSms": 132}]})[0]["kind"]
         'cuda'
@@ -331,10 +315,8 @@ def versions(metadata: dict[str, Any]) -> dict[str, str]:
         {'cuda_runtime_version': '12040'}
     """
     job = metadata.get("distributedInfo")
-    stated = {
-        **{key: metadata.get(key) for key in (*_VERSIONS, *_RUNTIMES)},
-        **{key: job.get(key) for key in _OF_JOB if isinstance(job, dict)},
-    }
+    stated = {key: metadata.get(key) for key in (*_VERSIONS, *_RUNTIMES)}
+    stated |= {key: job.get(key) for key in _OF_JOB if isinstance(job, dict)}
     return {key: str(value) for key, value in stated.items() if isinstance(value, int | float | str)}
 
 
@@ -346,16 +328,11 @@ def _device(device: dict[str, Any], position: int, metadata: dict[str, Any]) -> 
         "kind": _device_kind(device, metadata),
         "name": name.strip() or None if isinstance(name, str) else None,
         "memory_bytes": _integer(device.get("totalGlobalMem"), maximum=2**62),
-        "shared_memory_per_sm_bytes": next(
-            (
-                size
-                for key in ("sharedMemPerMultiprocessor", "maxSharedMemoryPerMultiProcessor")
-                if (size := _integer(device.get(key), maximum=2**62)) is not None
-            ),
-            None,
-        ),
     }
-    for column, key in _DEVICE_KEYS.items():
+    for key in ("maxSharedMemoryPerMultiProcessor", "sharedMemPerMultiprocessor"):
+        size = _integer(device.get(key), maximum=2**62)
+        row["shared_memory_per_sm_bytes"] = row.get("shared_memory_per_sm_bytes") if size is None else size
+    for column, key in DEVICE_KEYS.items():
         row[column] = _integer(device.get(key))
     if row["name"] is None and row["memory_bytes"] is not None:
         figures = (row["kind"], row["compute_major"], row["compute_minor"], row["sm_count"])

@@ -18,28 +18,20 @@ from stepscope.formats.tables import Facts, capabilities_of
 PEEK_BYTES = 1 << 20
 _NCCL_RANK = re.compile(rb'"Rank"\s*:\s*(\d{1,9})\b')
 _TIME = re.compile(rb'"ts"\s*:\s*"?(-?\d{1,19})')
-_MAX_NS = 86_400 * 10**9
-"""A time further than this from the first is damaged: no recording takes a day."""
+_MAX_NS = 86_400 * 10**9  # a time further than this from the first is damaged: no recording takes a day
 
 
 def peek(member: Member) -> Facts | None:
     """What the file says about itself, or None if it has no events and does not say whose they were.
 
-    `start_epoch_ns` is the base plus the first event's time to the microsecond, enough to order several recordings of
-    one rank. `end_epoch_ns` is known if the file had to be read to its end to find the rank.
-
-    Raises:
-        SourceError: it cannot be opened.
+    `start_epoch_ns` is exact to the microsecond, enough to order several recordings of one rank. `end_epoch_ns` is known
+    if the file had to be read to its end to find the rank.
     """
     return _peeked(member, through=False)
 
 
 def end(member: Member) -> int | None:
-    """When the file's last event starts (ns, counted like `start_epoch_ns`); reads all of its text.
-
-    Raises:
-        SourceError: it cannot be opened.
-    """
+    """When the file's last event starts (ns, counted like `start_epoch_ns`); reads all of its text."""
     about = _peeked(member, through=True)
     return None if about is None else about.end_epoch_ns
 

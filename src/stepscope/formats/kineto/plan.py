@@ -15,12 +15,8 @@ from stepscope.base.quoting import sql_literal, sql_name
 from stepscope.formats.kineto import fields
 from stepscope.formats.kineto.rows import columns as taken_columns
 
-MAX_OBJECT_BYTES = 16 << 20
-"""DuckDB keeps buffers of a few times this size; a longer event is read the slow way."""
-
-MAX_EXTRAS = 256
-"""Unknown fields that are kept; more of them are garbage."""
-
+MAX_OBJECT_BYTES = 16 << 20  # DuckDB keeps buffers of a few times this size; a longer event is read the slow way
+MAX_EXTRAS = 256  # unknown fields that are kept; more of them are garbage
 EXACT_US = 2.0**43
 """Times from here on (µs; 101 days) do not survive a double to the nanosecond: below, the doubles around a time of
 three decimals are less than a nanosecond apart. Kineto counts from the start of the quarter."""
@@ -28,26 +24,15 @@ three decimals are less than a nanosecond apart. Kineto counts from the start of
 MAX_US = 4_500_000_000_000_000
 """Times from here on (µs; the year 2112) are invalid: differences of two of them could exceed 64 bits in ns."""
 
-MAX_DURATION_US = 366 * 86_400_000_000
-"""Durations from here on (µs) are invalid: no recording is longer than a year."""
-
-SEEN_BITS = 60
-"""Unknown fields whose presence one integer column states, a bit each."""
-
-_UNSIGNED_US = 2**64 / 1000
-"""An end of 0 less a start in unsigned ns (as µs), or a little more."""
-
-_HALF = np.nextafter(0.5, 0)
-"""Makes a fraction of 0.5 round up, and no smaller one."""
-
-_BLOCK = 1 << 20
-"""Bytes that are searched at a time, so that intermediate arrays fit into the processor's caches."""
-
+MAX_DURATION_US = 366 * 86_400_000_000  # durations from here on (µs) are invalid: no recording is longer than a year
+SEEN_BITS = 60  # unknown fields whose presence one integer column states, a bit each
+_UNSIGNED_US = 2**64 / 1000  # an end of 0 less a start in unsigned ns (as µs), or a little more
+_HALF = np.nextafter(0.5, 0)  # makes a fraction of 0.5 round up, and no smaller one
+_BLOCK = 1 << 20  # bytes that are searched at a time: intermediate arrays fit into the processor's caches
 _RENAMED = "\N{SYMBOL FOR UNIT SEPARATOR}"
 """First character of columns whose keys DuckDB cannot tell from another key, or from nothing."""
 
 _LONG_TIME = re.compile(rb'("ts"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)')
-
 
 Text = bytes | memoryview
 
@@ -103,12 +88,7 @@ class Declared:
     _respell: dict[bytes, bytes] = field(default_factory=dict)
 
     def add(self, args: set[str], events: set[str]) -> bool:
-        """Declares keys; returns whether that changes anything.
-
-        Args:
-            args: keys of arguments, as the file spells them.
-            events: keys of events.
-        """
+        """Declares keys of arguments and events, as the file spells them; returns whether that changes anything."""
         before = self._size()
         for raw in sorted(args):
             self._add(raw, fields.KNOWN_ARGS.get(raw.lower()), self._args)
@@ -285,8 +265,8 @@ def _nanoseconds(column: str, *, as_text: bool) -> tuple[str, str]:
 def in_ns(table: pa.Table) -> pa.Table:
     """The table with times that are doubles (µs) as integer ns.
 
-    An invalid time becomes NULL. An invalid duration becomes `fields.UNSIGNED_NS` if it is an end of 0 less a start
-    in unsigned numbers, and otherwise `fields.IMPOSSIBLE_NS`.
+    An invalid time becomes NULL, an invalid duration `fields.UNSIGNED_NS` (an end of 0 less a start in unsigned
+    numbers) or `fields.IMPOSSIBLE_NS`.
     """
     integer = table["integer"].to_numpy()
     for name, maximum in (("ts_ns", MAX_US), ("dur_ns", MAX_DURATION_US)):

@@ -21,12 +21,8 @@ from stepscope.formats.options import ReadOptions
 from stepscope.formats.sniff import advice, what_is
 from stepscope.formats.tables import RankTables, ReadReport
 
-MAX_EVENTLESS_BYTES = 128 << 20
-"""A file without any event by then is no trace."""
-
-MAX_REPAIRED_BYTES = 32 << 20
-"""Nor is one without any after so much damaged text: repairing it takes up to 2 µs a byte."""
-
+MAX_EVENTLESS_BYTES = 128 << 20  # a file without any event by then is no trace
+MAX_REPAIRED_BYTES = 32 << 20  # nor is one without any after so much damaged text: repairing it takes up to 2 µs a byte
 _NO_EVENT = "the profiler recorded nothing, or was stopped before it wrote an event; record it again"
 
 
@@ -42,11 +38,7 @@ def may_be_kineto(head: bytes) -> bool:
 
 
 def read(member: Member, options: ReadOptions | None = None) -> RankTables:
-    """Reads one file, or one member of an archive, as the recording of one rank.
-
-    Raises:
-        SourceError: it cannot be opened, or contains no trace.
-    """
+    """Reads one file, or one member of an archive, as the recording of one rank."""
     options = options or ReadOptions()
     report = ReadReport()
     with member.open() as stream:
@@ -64,9 +56,9 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
                     options.progress(slices.size)
                 if scanner.ended:
                     break
-                if slices.size > MAX_EVENTLESS_BYTES or scanner.repaired_bytes >= MAX_REPAIRED_BYTES:
-                    if rows.empty:
-                        scanner.finish()
+                long = slices.size > MAX_EVENTLESS_BYTES or scanner.repaired_bytes >= MAX_REPAIRED_BYTES
+                if long and rows.empty:
+                    scanner.finish()
                     if rows.empty:
                         raise SourceError(
                             f"{member.label}: no trace events in its first {slices.size >> 20} MiB",

@@ -1,16 +1,14 @@
 """Reads the events in a piece of a trace that is not valid JSON, and loses only what is damaged.
 
 A state machine walks over the text: between events it skips commas and stray bytes; at a `{` it reads an event; after an
-event that cannot be read it searches for the next one. An event is read twice at most. At first quotes and commas must
-be where JSON has them; then the event ends where the next one seems to start, and unescaped quotes, missing commas and
-keys without their opening quote are repaired. Numbers and keys are never guessed: an event that could be read in two
-ways is dropped and counted. In strings, control characters, bytes that are not UTF-8 and wrong escapes are repaired. The
-words `inf` and `nan` for numbers that were not measured, and a comma after the last member, do not count as damage.
+event that cannot be read it searches for the next one. An event is read twice at most: first quotes and commas must be
+where JSON has them; then the event ends where the next one seems to start, and unescaped quotes, missing commas, missing
+opening quotes of keys and wrong escapes are repaired. Numbers and keys are never guessed: an event that could be read in
+two ways is dropped and counted. `inf` and `nan`, and a comma after the last member, do not count as damage.
 
-Text is handled as Latin-1, one character per byte, so that positions are byte positions; strings are decoded as UTF-8.
-Every input takes linear time and bounded depth: patterns look ahead by a bounded number of keys, open containers are in
-a list instead of on the call stack, and an object that is open where a reading stops is not read from its own start
-without that limit again.
+Text is Latin-1, one character per byte, so that positions are byte positions; strings are decoded as UTF-8. Every input
+takes linear time and bounded depth: patterns look ahead by one key, open containers are in a list instead of on the call
+stack, and an object that is open where a reading stops is not read to its end again.
 """
 
 from __future__ import annotations
@@ -23,18 +21,10 @@ from typing import Any
 
 from stepscope.formats.tables import ReadReport
 
-MAX_DEPTH = 500
-"""Depth of nested containers; real traces have about five."""
-
-MAX_DAMAGED_BYTES = 4 << 20
-"""Bytes of a damaged event that are tried: call stacks of a megabyte exist; more is damage."""
-
-MAX_DIGITS = 4300
-"""Digits of an integer that Python converts."""
-
-RAW_NAME = "Name bytes"
-"""Argument that separates events whose names differ only in bytes that are not UTF-8: a hash."""
-
+MAX_DEPTH = 500  # depth of nested containers; real traces have about five
+MAX_DAMAGED_BYTES = 4 << 20  # bytes of a damaged event that are tried: call stacks of a megabyte exist; more is damage
+MAX_DIGITS = 4300  # digits of an integer that Python converts
+RAW_NAME = "Name bytes"  # argument that separates events whose names differ only in bytes that are not UTF-8: a hash
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
 _KEY = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"[ \t\r\n]*:', re.DOTALL)
@@ -87,12 +77,7 @@ class NumberText(str):
 
 
 class UnreadableError(Exception):
-    """A value cannot be read without guessing.
-
-    Attributes:
-        index: where reading had to stop.
-        reason: class of damage; `truncated` when the text ends inside the value.
-    """
+    """A value cannot be read without guessing: `reason` is a class of damage, `truncated` if the text ends in it."""
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(reason)
@@ -164,15 +149,8 @@ class ValueReader:
         self._doubtful: set[int] = set()
 
     def read(self, start: int, stop: int | None = None, *, guess: bool = True) -> tuple[Any, int]:
-        """The value that starts at `start`, and the index after it.
-
-        Args:
-            start: index of its first character.
-            stop: index at which reading stops; the end of the text when None.
-            guess: whether unescaped quotes, missing commas and missing quotes are repaired.
-
-        Raises:
-            UnreadableError: it cannot be read without doubt.
+        """The value from `start` up to `stop` or the text's end, and the index after it; `UnreadableError` if there is
+        doubt. Only if `guess`, quotes, commas and escapes are repaired.
         """
         text = self.text
         self._stop = len(text) if stop is None else stop
@@ -356,22 +334,17 @@ class ValueReader:
 
 @dataclass(slots=True)
 class RepairReport(ReadReport):
-    """What became of the events in damaged pieces of text.
-
-    Attributes:
-        end: byte of the file after the `]` that ends the trace's events, if that was met; whatever
-            follows, in this piece or the next, is not the trace's.
-    """
+    """What became of the events in damaged pieces of text."""
 
     end: int | None = None
+    """Byte of the file after the `]` that ends the trace's events; whatever follows is not the trace's."""
 
 
 class Repairer:
     """Reads the events in a piece of a `traceEvents` array in any state.
 
     Args:
-        chunk: events with commas between them, without the brackets around them. May start or end
-            with commas, contain the array's end and more after it, or break off.
+        chunk: events without the brackets around them. May contain the array's end and more, or break off.
         offset: byte of the uncompressed file at which the chunk starts.
         report: counts repairs and losses, up to the last event that was yielded.
         last: whether the file ends with this chunk.
@@ -484,10 +457,8 @@ class Repairer:
     # -- between events ----------------------------------------------------------------------------
 
     def _array_end(self, index: int) -> int:
-        """Passes a `]` at the level of the events.
-
-        If the trace's end follows, everything after it is ignored: the rest of a longer file that this one
-        overwrote, or another writer's trace. Otherwise it is a stray byte.
+        """Passes a `]` at the level of the events. If the trace's end follows, the rest is of a longer file that this
+        one overwrote, or another writer's trace; otherwise it is a stray byte.
         """
         text, report = self._text, self._report
         match = _END.match(text, index)

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from stepscope.base.quoting import sql_name
 from stepscope.formats import vocabulary
 from stepscope.formats.kineto import fields
+from stepscope.formats.kineto.columns import Gathering, distinct, small
 from stepscope.formats.kineto.conform import integer
-from stepscope.formats.kineto.gathering import Gathering, distinct, small
 from stepscope.formats.tables import ReadReport
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -28,6 +28,9 @@ Sets = dict[str, dict[int, tuple[Any, ...]]]
 
 _FLOWS = frozenset("stf")
 _INSTANTS = frozenset("iIRnbeNDOP")
+_TIMED = _FLOWS | _INSTANTS | {"X", "B", "E", "C"}
+GROUPS = ("host", "device", "start_end", "flow", "memory")
+"""Groups of events with columns; `start_end` are the halves of host events."""
 _ENCODED = ("ph", "cat", "name", "pid", "tid", *fields.SETS)
 """Columns whose values are numbered before rows are sorted by kind."""
 
@@ -77,7 +80,7 @@ class Taken:
     """The rows of some events.
 
     Args:
-        host, device, flow, memory, start_end: columns; empty without rows.
+        columns: for each of `GROUPS`; empty without rows.
         names: rows of `M` events: (name, pid, tid, a_name).
         instants: (ts_ns, cat, name, pid, tid, args).
         counters: (ts_ns, name, pid, args).
@@ -86,11 +89,7 @@ class Taken:
         report: what was dropped, and unknown categories.
     """
 
-    host: dict[str, pa.Array] = field(default_factory=dict)
-    device: dict[str, pa.Array] = field(default_factory=dict)
-    flow: dict[str, pa.Array] = field(default_factory=dict)
-    memory: dict[str, pa.Array] = field(default_factory=dict)
-    start_end: dict[str, pa.Array] = field(default_factory=dict)
+    columns: dict[str, dict[str, pa.Array]] = field(default_factory=dict)
     names: list[tuple[Any, ...]] = field(default_factory=list)
     instants: list[tuple[Any, ...]] = field(default_factory=list)
     counters: list[tuple[Any, ...]] = field(default_factory=list)
@@ -100,14 +99,7 @@ class Taken:
 
 
 def take(table: pa.Table, stored: Sets, *, python_stack: bool = True) -> Taken:
-    """Takes the rows of some events. May run in any thread.
-
-    Args:
-        table: the columns of `columns`, one row an event.
-        stored: arguments that need not be taken again: a step repeats, so an earlier slice mostly had what this one
-            has.
-        python_stack: whether Python frames are kept.
-    """
+    """Takes the rows of some events, in any thread; sets of arguments in `stored` are not taken again."""
     return _Slice(table, stored, python_stack=python_stack).taken
 
 
@@ -139,29 +131,25 @@ class _Slice:
         if not self._count:
             return
         kinds, of_row = self._kinds()
-        events: dict[Any, int] = {}
-        for kind in kinds:
-            events[kind.phase] = events.get(kind.phase, 0) + kind.count
-        self._count_timeless(kinds)
-        self._count_others(events)
+        self._count_lost(kinds)
         on_device, left_out = self._sides(kinds)
         timed = self._valid("ts_ns")
         complete = timed & self._is("ph", {"X"})
         if any(kind.impossible for kind in kinds):
             complete &= ~self._impossible()
-        aside = on_device[of_row]
-        host = complete & ~aside
+        host, device = complete & ~on_device[of_row], complete & on_device[of_row]
         if not python_stack:
             host &= ~left_out[of_row]
-        device = complete & aside
         paired = timed & self._is("ph", {"B", "E"})
-        taken = self.taken
-        taken.host = self._columns(host, _HOST, "host_event")
-        taken.device = self._device(device)
-        taken.start_end = self._columns(paired, _START_END, "host_event")
-        self._take_sets(host | device | paired, stored)
         flows = timed & self._is("ph", _FLOWS) & self._valid("id")
-        taken.flow = self._columns(flows, _FLOW)
+        taken = self.taken
+        taken.columns = {
+            "host": self._columns(host, _HOST, "host_event"),
+            "device": self._device(device),
+            "start_end": self._columns(paired, _START_END, "host_event"),
+            "flow": self._columns(flows, _FLOW),
+        }
+        self._take_sets(host | device | paired, stored)
         self._take_instants(timed)
         counters = timed & self._is("ph", {"C"})
         taken.counters = self._rows(counters, ("ts_ns", "name", "pid", "other_args"))
@@ -204,13 +192,7 @@ class _Slice:
         return valid
 
     def _columns(self, which: Mask, names: Mapping[str, str], table: str = "") -> dict[str, pa.Array]:
-        """Columns of some rows, kept small: texts and hashes as dictionaries, columns without values left out.
-
-        Args:
-            which: the rows.
-            names: the columns and their names in the result.
-            table: the table whose `fields.FIELDS` are added.
-        """
+        """Columns of some rows in little memory: those of `names`, which has their new names, and a table's fields."""
         if not which.any():
             return {}
         place = np.flatnonzero(which)
@@ -295,41 +277,36 @@ class _Slice:
                 seen = self.taken.report.unknown_categories
                 seen[raw] = seen.get(raw, 0) + kind.count
             # Events of an unknown category ran where most of its rows say they did.
-            on_device = kind.streamed * 2 > kind.count if meaning is None else meaning.side == "device"
-            if on_device:
+            if kind.streamed * 2 > kind.count if meaning is None else meaning.side == "device":
                 device.add((raw or "", None if raw else kind.pid or ""))
             if meaning is not None and meaning.kind == "python" and raw:
                 frames.add(raw)
         sides = [(kind.category or "", None if kind.category else kind.pid or "") in device for kind in kinds]
         return np.array(sides), np.array([kind.category in frames for kind in kinds])
 
-    def _count_timeless(self, kinds: list[_Kind]) -> None:
-        """Counts events without a time, with an impossible duration, or without an id that they need."""
-        report = self.taken.report
-        timed = _FLOWS | _INSTANTS | {"X", "B", "E", "C"}
-        flows = [kind for kind in kinds if kind.phase in _FLOWS]
-        lost = {
-            "no_time": sum(kind.count - kind.timed for kind in kinds if kind.phase in timed),
-            "impossible_duration": sum(kind.impossible for kind in kinds if kind.phase == "X"),
-            "no_id": sum(max(0, kind.timed - kind.with_id) for kind in flows),
-        }
+    def _count_lost(self, kinds: list[_Kind]) -> None:
+        """Counts events of unknown phases, without a time or an id that they need, or of an impossible duration."""
+        lost: dict[str, int] = {}
+        for kind in kinds:
+            if kind.phase in _TIMED:
+                damages = {"no_time": kind.count - kind.timed}
+                if kind.phase == "X":
+                    damages["impossible_duration"] = kind.impossible
+                elif kind.phase in _FLOWS:
+                    damages["no_id"] = max(0, kind.timed - kind.with_id)
+            else:
+                damages = (
+                    {} if kind.phase == "M" else {"no_phase" if kind.phase is None else "unknown_phase": kind.count}
+                )
+            for damage, count in damages.items():
+                lost[damage] = lost.get(damage, 0) + count
+        # Some writers end their list with `{}`, which is not a loss.
+        if "no_phase" in lost and (empty := self._count_empty()):
+            self.taken.report.note("empty_event", count=empty)
+            lost["no_phase"] -= empty
         for damage, count in lost.items():
             if count:
-                report.dropped += count
-                report.note(damage, count=count)
-
-    def _count_others(self, events: dict[Any, int]) -> None:
-        report = self.taken.report
-        for phase, count in events.items():
-            if phase in _FLOWS | _INSTANTS | {"X", "B", "E", "C", "M"}:
-                continue
-            # Some writers end their list with `{}`, which is not a loss.
-            empty = self._count_empty() if phase is None else 0
-            if empty:
-                report.note("empty_event", count=empty)
-            if count > empty:
-                report.dropped += count - empty
-                report.note("no_phase" if phase is None else "unknown_phase", count=count - empty)
+                self.taken.report.drop(damage, count)
 
     def _count_empty(self) -> int:
         names = ("ph", "cat", "name", "pid", "tid", "ts_ns")
@@ -408,14 +385,14 @@ class _Slice:
         if "a_bytes" in self._read:
             memory = self._is("ph", {"i"}) & self._is("name", {vocabulary.MEMORY_INSTANT})
             memory &= self._valid("a_bytes")
-            self.taken.memory = self._columns(memory & timed, _MEMORY, "memory_event")
+            self.taken.columns["memory"] = self._columns(memory & timed, _MEMORY, "memory_event")
             instants &= ~memory
-        who = ("ts_ns", "cat", "name", "pid", "tid", "other_args")
-        for row in self._rows(instants, (*who, *(f"a_{name}" for name in fields.OUT_OF_MEMORY))):
-            at, cat, name, pid, tid, args = row[: len(who)]
+        columns = ("ts_ns", *_WHO, "other_args", *(f"a_{name}" for name in fields.OUT_OF_MEMORY))
+        for at, cat, name, pid, tid, other_args, *values in self._rows(instants, columns):
+            args = other_args
             if name == vocabulary.OUT_OF_MEMORY_INSTANT:
                 # All arguments of this event are known from others, so they are columns and not in `other_args`.
-                stated = dict(zip(fields.OUT_OF_MEMORY, row[len(who) :], strict=True))
+                stated = dict(zip(fields.OUT_OF_MEMORY, values, strict=True))
                 args = json.dumps(stated, separators=(",", ":"))
             self.taken.instants.append((at, cat, name or "", pid or "", tid or "", args))
 
@@ -481,31 +458,21 @@ def _of_numbers(numbers: np.ndarray[Any, np.dtype[np.int32]], values: pa.Array) 
 
 
 class EventRows:
-    """Gathers the rows of a file's events.
-
-    Attributes:
-        host, device, flow, memory, start_end: columns, gathered slice by slice.
-        names, instants, counters, integer_us, report: of all slices, see `Taken`.
-        sets: for each of `fields.SETS`, hash → the arguments that it stands for.
-    """
+    """Gathers the rows of a file's events, slice by slice; its attributes are as in `Taken`."""
 
     def __init__(self) -> None:
-        self.report = ReadReport()
-        self.host = Gathering()
-        self.device = Gathering()
-        self.flow = Gathering()
-        self.memory = Gathering()
-        self.start_end = Gathering()
+        self.gathered = {name: Gathering() for name in GROUPS}
         self.names: list[tuple[Any, ...]] = []
         self.instants: list[tuple[Any, ...]] = []
         self.counters: list[tuple[Any, ...]] = []
         self.sets: Sets = {column: {} for column in fields.SETS}
         self.integer_us = True
+        self.report = ReadReport()
 
     def add(self, taken: Taken) -> None:
         """Adds the rows of the next slice."""
-        for name in ("host", "device", "flow", "memory", "start_end"):
-            getattr(self, name).add(getattr(taken, name))
+        for name, columns in taken.columns.items():
+            self.gathered[name].add(columns)
         self.names += taken.names
         self.instants += taken.instants
         self.counters += taken.counters
@@ -518,6 +485,5 @@ class EventRows:
     @property
     def empty(self) -> bool:
         """Whether no row was taken so far."""
-        gathered = (self.host, self.device, self.flow, self.memory, self.start_end)
-        listed = (self.names, self.instants, self.counters)
-        return not any(rows.num_rows for rows in gathered) and not any(listed)
+        columns = any(rows.num_rows for rows in self.gathered.values())
+        return not (columns or self.names or self.instants or self.counters)

@@ -1,12 +1,10 @@
 """Reads slices of a trace with DuckDB's JSON reader.
 
-DuckDB reads JSON at several hundred MB/s per core, but it refuses damaged text, silently skips undeclared keys, and
-reads numbers as doubles. This module closes the three gaps. One thread reads a slice, from its text to the rows of our
-tables, as soon as the keys of all earlier slices are declared; new keys are noticed in the text (see `keys`) and looked
-up. A slice that needs more is read again when its turn comes, so that no answer depends on which thread was faster:
-times too large for a double are quoted, so that DuckDB returns their digits; a value of an unexpected type switches the
-file to reading everything as text; and a slice that is refused is halved until the damaged piece is small, which is
-then repaired.
+One thread reads a slice, from its text to the rows of our tables, as soon as the keys of all earlier slices are
+declared. A slice that needs more is read again when its turn comes, so that no answer depends on which thread was
+faster: times too large for a double are quoted, so that DuckDB returns their digits; a value of an unexpected type
+switches the file to reading everything as text; and a slice that DuckDB refuses is halved until the damaged piece is
+small, which is then repaired.
 """
 
 from __future__ import annotations
@@ -51,13 +49,9 @@ INSERTED_EVENTS = 8192
 DAMAGED_PIECES = 6
 """After so many damaged pieces without an intact one between them, entire slices are repaired event by event."""
 
-REPAIR_BYTES = 64 << 10
-"""A damaged slice is halved down to this before the slow way reads it event by event."""
-
+REPAIR_BYTES = 64 << 10  # a damaged slice is halved down to this before the slow way reads it event by event
 _CACHED_SAMPLE_BYTES = 1 << 20
-AHEAD = 1
-"""Slices that may wait to be read or taken, besides one for each thread."""
-
+AHEAD = 1  # slices that may wait to be read or taken, besides one for each thread
 _KEY = re.compile(rb'"([A-Za-z][A-Za-z0-9 _.%()/-]{0,63})"\s*:')
 _WRONG_TYPE = re.compile(r"transform error.*(?:Failed to cast|Expected ARRAY)", re.DOTALL)
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
@@ -122,12 +116,12 @@ class _Database:
         self.files = _SliceFiles()
         self._connection = duckdb.connect(":memory:")
         self._connection.register_filesystem(self.files)
-        self._connection.execute("SET python_enable_replacements = false")
-        self._connection.execute("SET preserve_insertion_order = true")
-        self._connection.execute("SET memory_limit = '2GB'")
         # Each statement runs in its caller's thread: two threads on one statement save a third of its time,
         # two statements at once save half.
-        self._connection.execute("SET threads = 1")
+        self._connection.execute(
+            "SET python_enable_replacements = false; SET preserve_insertion_order = true; "
+            "SET memory_limit = '2GB'; SET threads = 1"
+        )
         self._of_thread = threading.local()
         self._keys_of: dict[bytes, tuple[set[str], set[str]]] = {}
         self._cursors: list[duckdb.DuckDBPyConnection] = []
@@ -151,19 +145,11 @@ class _Database:
         return cursor
 
     def read(self, text: bytes, plan: Plan) -> pa.Table:
-        """The events of a text, one row each.
-
-        Raises:
-            duckdb.Error: DuckDB cannot read it.
-        """
+        """The events of a text, one row each; `duckdb.Error` if DuckDB cannot read it."""
         return self.read_spelled(plan.spelled(_without_edges(text)), plan)
 
     def read_spelled(self, pieces: Sequence[bytes | memoryview], plan: Plan) -> pa.Table:
-        """The events of a text whose keys are those of the plan, one row each.
-
-        Raises:
-            duckdb.Error: DuckDB cannot read it.
-        """
+        """The events of a text whose keys are those of the plan, one row each."""
         with self.files.holding(*pieces) as file:
             return in_ns(self._prepared(file, plan).to_arrow_table())
 
@@ -221,17 +207,10 @@ class _Reading:
 
 
 class EventScanner:
-    """Reads slices and takes their rows, several at a time.
-
-    Args:
-        report: where damage and unknown fields are counted.
-        threads: how many slices are read at a time; None for as many as there are processors.
-        python_stack: whether Python frames are kept.
-    """
+    """Reads slices and takes their rows, `threads` at a time or one for each processor."""
 
     def __init__(self, report: ReadReport, threads: int | None = None, *, python_stack: bool = True) -> None:
         self.rows = EventRows()
-        """The rows taken so far, in file order."""
         self._report = report
         self._python_stack = python_stack
         self._threads = threads or workers(8)
@@ -265,8 +244,8 @@ class EventScanner:
     def add(self, piece: Slice) -> None:
         """Starts reading a slice, and takes the rows of earlier ones while too many are waiting."""
         if piece.new_keys:
-            found = self._workers.submit(self._database.keys, piece.new_keys, piece.text)
-            if self._declared.add(*found.result()):
+            keys = self._workers.submit(self._database.keys, piece.new_keys, piece.text)
+            if self._declared.add(*keys.result()):
                 self._plan = self._declared.plan()
         plan = self._plan
         self._reading.append(_Reading(piece, plan, self._workers.submit(self._read, piece, plan)))
@@ -295,11 +274,11 @@ class EventScanner:
         if plan.loose and (wrong := pc.sum(table["wrong"]).as_py()):
             report.note("wrong_type", count=wrong)
         for low in range(0, len(plan.extras), SEEN_BITS):
-            for found in table[f"seen_{low // SEEN_BITS}"].value_counts().to_pylist():
+            for seen in table[f"seen_{low // SEEN_BITS}"].value_counts().to_pylist():
                 for bit, key in enumerate(plan.extras[low : low + SEEN_BITS]):
-                    if found["values"] >> bit & 1:
+                    if seen["values"] >> bit & 1:
                         unknown = report.unknown_fields
-                        unknown[key] = unknown.get(key, 0) + found["counts"]
+                        unknown[key] = unknown.get(key, 0) + seen["counts"]
         return taken
 
     # -- one after the other -----------------------------------------------------------------------
@@ -419,10 +398,9 @@ class EventScanner:
 
 
 def _max_time(table: pa.Table) -> int:
-    """The longest time with decimals (ns)."""
+    """The longest time with decimals (ns); 0 if no time is too long for a double."""
     extent = pc.min_max(table["ts_ns"]).as_py()
-    max_time = max(abs(extent["min"] or 0), abs(extent["max"] or 0))
-    if max_time < EXACT_US * 1000:
+    if max(abs(extent["min"] or 0), abs(extent["max"] or 0)) < EXACT_US * 1000:
         return 0
     decimal = table["ts_ns"].filter(pc.invert(table["integer"]))
     return int(pc.max(pc.abs(decimal)).as_py() or 0)

@@ -15,18 +15,10 @@ from typing import Protocol
 from stepscope.formats.container import BLANK, BOM
 
 SLICE_BYTES = 8 << 20
-MAX_EVENT_BYTES = 32 << 20
-"""Text without a boundary is cut here: no event is that long, so it is damage."""
-
-MAX_HEAD_BYTES = 128 << 20
-"""A file whose events have not started by then has none."""
-
-MAX_BLANK_BYTES = 256 << 20
-"""So many zeros or spaces in a row are the unwritten rest of a sparse file."""
-
-_STRADDLING = 1 << 10
-"""Bytes of searched text that are searched again together with the following ones."""
-
+MAX_EVENT_BYTES = 32 << 20  # text without a boundary is cut here: no event is that long, so it is damage
+MAX_HEAD_BYTES = 128 << 20  # a file whose events have not started by then has none
+MAX_BLANK_BYTES = 256 << 20  # so many zeros or spaces in a row are the unwritten rest of a sparse file
+_STRADDLING = 1 << 10  # bytes of searched text that are searched again together with the following ones
 _ARRAY_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _EVENT_START = re.compile(rb'\{\s*"ph"\s*:')
 _FIRST_KEY = re.compile(rb'[\s,]*\{\s*"([^"\\\x00-\x1f]{1,64})"\s*:')
@@ -35,16 +27,15 @@ _TAIL_GUESS = re.compile(rb'\}[\s,]*(\])\s*(?:,\s*"[^"\\]+"\s*:|\}\s*\Z)')
 
 
 class Readable(Protocol):
-    """Anything that gives bytes."""
+    """A binary stream."""
 
     def read(self, size: int, /) -> bytes:
         """Up to `size` bytes; empty at the end."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Text of complete events and the byte of the uncompressed file at which it begins.
+    """Text of complete events and the byte of the uncompressed file at which it starts.
 
     Args:
         last: whether the file ends with it.
@@ -65,13 +56,12 @@ class EventSlices:
     """Iterates over the slices of a trace; has its head from the start and its tail after the last slice.
 
     Attributes:
-        head: bytes before the events.
-        tail: bytes after the events' array, once all slices were taken.
-        tail_offset: byte of the file at which the tail begins.
+        head, tail: bytes before and after the events' array.
+        tail_offset: byte of the file at which the tail starts.
         has_events: whether there is anything that looks like an array of events.
         size: bytes of uncompressed text read so far.
         closed: whether the events' array ends.
-        boundary: matches the place between two events; its first group begins the second.
+        boundary: matches the place between two events; its first group starts the second.
     """
 
     def __init__(self, stream: Readable, slice_bytes: int = SLICE_BYTES) -> None:
@@ -203,12 +193,7 @@ class EventSlices:
 
 
 def split_at_event(piece: Slice, boundary: re.Pattern[bytes]) -> tuple[Slice, Slice] | None:
-    """Halves a slice near its middle, where an event seems to begin; None if none does.
-
-    Args:
-        piece: a slice that could not be read.
-        boundary: matches the place between two events; its first group begins the second half.
-    """
+    """Halves a slice that could not be read near its middle, where an event seems to start; None if none does."""
     text = piece.text
     if piece.end:
         return _halves(piece, piece.end)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from stepscope.formats.kineto.pairs import pair
+from stepscope.formats.kineto.threads import pair
 
 
 def by_stack(thread, time, begins):
