@@ -16,7 +16,7 @@ def findings_page() -> str:
         "# Rules\n",
         "These are the rules of [`findings`](questions/findings.md), with their thresholds and the sources of those. "
         "`stepscope findings SRC --id RULE` shows one rule. The source `ours` is a choice of StepScope, with its "
-        "reason.\n",
+        "reason. Each rule states what its cure saves at most; the least is nothing.\n",
     ]
     for rule in all_rules():
         parts += section(rule)
