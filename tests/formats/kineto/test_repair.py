@@ -128,12 +128,6 @@ def test_quotes_inside_a_name_are_kept(name):
     assert repaired(event, "unescaped_quote") == {"ph": "X", "name": name, "ts": 3, "args": {"Python id": 5}}
 
 
-def test_missing_comma_between_events_costs_nothing():
-    report = repair(A + b"\n" + B, 0, last=False)
-    assert names(report) == ["a", "b"]
-    assert (report.repaired, report.dropped, classes(report)) == (0, 0, ["missing_comma"])
-
-
 def test_of_a_key_given_twice_the_last_value_stays_as_with_every_reader_of_json():
     text = b'{"ph": "X", "name": "b", "dur": 1, "dur": 2, "args": {"a": "", "a": 1, "a": 2}}'
     event = repaired(text, "duplicate_key")
@@ -254,11 +248,6 @@ def test_metadata_is_found_behind_a_damaged_event():
     assert names(report) == ["a"]
     assert report.end is not None
     assert not report.truncated
-
-
-def test_brace_too_many_behind_the_end_is_noted():
-    report = repair(A + b"]}}\n", 0, last=True)
-    assert (names(report), classes(report)) == (["a"], ["extra_data"])
 
 
 def test_events_behind_the_end_are_another_recording_and_not_taken():
