@@ -74,9 +74,9 @@ def critical_path(scope: Scope, by: str = "kind") -> ArrowTable:
     """The path starts at the end of the last step and goes back in time. For each moment it finds what this had to wait
     for, and follows what came last: a kernel waits for its launch, for the work before it on its stream and for events
     of other streams; a launch for what its thread did before; a call that synchronises for the device; a thread for the
-    one that it handed work to; a collective for the rank that arrived last, where the path continues. So it covers
-    every moment from the start of the first step to the end of the last exactly once, and its parts add up. Work that
-    is not on it was hidden: making it faster gains nothing.
+    one that gave it work; a collective for the rank that arrived last, where the path continues. So it covers every
+    moment from the start of the first step to the end of the last exactly once, and its parts add up. Work that is not
+    on it was hidden: making it faster gains nothing.
 
     * **operator**, **between operators**, **runtime call**: the path ran on a host thread, in an operator, in a range,
       Python or nothing that was recorded, in a call that launches nothing.
@@ -84,9 +84,9 @@ def critical_path(scope: Scope, by: str = "kind") -> ArrowTable:
       two in a row, the loader set the pace.
     * **launch**: in the call that launches a kernel, copy or graph; **launch delay**: from there until it started.
     * **computation**, **copy**: kernels by class of work (as in `classes`), copies and fills.
-    * **transfer**: a collective after the last rank had arrived; **waiting for a rank**: before, where the late rank is
-      not among those asked for. **communication**: both together, of a collective that was not matched over ranks, or
-      that lacks a rank, which was not recorded and may have come last.
+    * **transfer**: a collective after the last rank had arrived; **waiting for a rank**: before that, if the late rank
+      is not among the requested ones. **communication**: both together, if a collective was not matched over ranks, or
+      lacks an unrecorded rank that may have come last.
     * **synchronization**: a call returns after the device was done, or after a copy into pageable memory.
     * **kernel gap**: below 30 µs between work that was launched in time; **unexplained**: a longer wait for something
       that is not recorded.
@@ -100,11 +100,11 @@ def critical_path(scope: Scope, by: str = "kind") -> ArrowTable:
     than its own stream and launch explain, waited for that. A thread that paused for 10 µs or more while another one
     worked for at least half of the time waited for it.
 
-    The steps are those that count in means, or the requested ones; if they have more than two million kernels, copies
-    and fills, the last steps. Earlier work is examined, too: a store of some steps (`import --steps`) lacks it, and may
-    leave waits for it unexplained. Holistic Trace Analysis follows one rank and knows neither graphs nor collectives;
-    it weighs edges by recorded time, and needs `cuda_sync`. The path and its name come from Yang and Miller, "Critical
-    Path Analysis for the Execution of Parallel and Distributed Programs" (ICDCS 1988).
+    The steps are those that count in means, or the requested ones; beyond two million kernels, copies and fills, the
+    last steps. Earlier work is examined too: a store of some steps (`import --steps`) lacks it, and may leave waits for
+    it unexplained. Holistic Trace Analysis follows one rank and knows neither graphs nor collectives; it weighs edges
+    by recorded time, and needs `cuda_sync`. The path and its name come from Yang and Miller, "Critical Path Analysis
+    for the Execution of Parallel and Distributed Programs" (ICDCS 1988).
     """
     from stepscope.analysis.dependencies.paths import graphs_of, lacks, paths_of
 

@@ -55,44 +55,39 @@ _COLUMNS = (
     "(record_shapes=True), so that all rules can look.",
 )
 def findings(scope: Scope, id: str | None = None) -> ArrowTable:  # noqa: A002  # the option is --id
-    """What rules find in the recording: each with its number, the rows that show it, bounds of what a step could save,
-    what to do about it, and the query that reproduces the number. [The rules](../findings.md) lists what each looks
-    for, its thresholds and their sources.
+    """What rules find in the recording: each finding with its number, the rows that show it, bounds of what a step
+    could save, what to do about it, and the query that reproduces the number. [The rules](../findings.md) lists what
+    each looks for, its thresholds and their sources.
 
     **The verdict**, which `summary` and `phases` print, comes first: the largest loss, or what fills the step if none
-    is large, or what prevents judging. The others follow, ordered by the ranks' own losses, without others' waiting.
+    is large, or what prevents judging. The others follow, ordered by the ranks' own losses, without others' waits.
 
-    **Savings** are bounds, of a mean step: what a cure saves ranks of their own time at most, and never more than the
-    step. Titles state what they lose, on average. More is in the bound, and the advice says so, where the cure frees
-    time of the host, which counts even while a device works: a host that gets ahead hides waits with other causes
-    (without `.item()` in mid-step, later launches happen while earlier work still runs). Where ranks meet in
-    collectives, a loss on one of them makes the others wait, so that a cure may save the job more than ranks
-    themselves: a loader that waits on one rank of eight holds all eight up. The advice says so too, and `saving_job_ns`
-    bounds it, often loosely: no rank's step gets shorter than by what it loses itself and what it waits for others, and
-    this is the least such sum over the ranks that the recording allows, in a run of such steps. Of collectives that are
-    not matched over ranks all exposed time may be waiting; of phases, the all-reduce as DDP timed it, and where it did
-    not, the sum over the ranks bounds the job's loss. A recording shows how large a loss is, not how much of it a cure
-    wins, so the lower bound is 0 unless a rule names evidence for more; of a single step it always is. What a cure
-    moves elsewhere (loading in workers, to CPU cores that the step needs too) is its trade-off, which no saving
-    includes. Findings overlap: a step that waits for its loader is not made faster twice, so savings do not add up; if
-    one counts single waits of a device that another counts, it says how much of its time that is.
+    **Savings** are bounds for a mean step: at most what ranks lose themselves, and never more than the step. Titles
+    state the mean loss. The bound is larger, and the advice says so, where the cure frees host time that counts even
+    while a device works: a host that gets ahead hides waits with other causes (without `.item()` in mid-step, later
+    launches happen while earlier work still runs). If ranks meet in collectives, a loss of one delays the others, so
+    that the job may save more than one rank: a loader that waits on one rank of eight delays all eight. `saving_job_ns`
+    bounds that, often loosely: no rank's step gets shorter by more than its own loss plus its waits for others, and the
+    bound is the smallest such sum over the ranks, in a run of such steps. In collectives that are not matched over
+    ranks all exposed time may be waiting; for phases it is the all-reduce as DDP timed it, else the sum over the ranks
+    bounds the job's loss. A recording shows the loss, not what a cure wins, so the lower bound is 0 unless a rule names
+    evidence for more; for a single step it always is. What a cure costs elsewhere (loading in workers, on CPU cores
+    that the step needs too) is its trade-off, which no saving includes. Findings overlap: savings do not add up; a
+    finding that counts single waits of another one says how much of its time that is.
 
     **Severity** follows from the ranks' own losses: high from 20 % of the step, medium from 5 % (the bands of xprof for
     time lost to input), low below, and note if nothing can be said about it.
 
-    **Confidence** is independent of that: how sure the cause is, however much a cure would save. It is high if the
-    evidence allows no other reading, medium if another cause could look the same, low if the recording shows only that
-    it is possible, or if a failing check concerns the evidence.
+    **Confidence** is how sure the cause is, whatever the saving: high if the evidence allows no other reading, medium
+    if another cause could look the same, low if the recording shows only that it is possible, or if a failing check
+    concerns the evidence.
 
-    **Silence**: a rule that would be wrong about a recording says nothing, so an answer without a saving means that no
-    rule found something large enough, and does not promise that nothing could be better. Rules about kernels need 50
-    pieces of device work in a step. A failing check that makes a rule unreliable lowers the finding's confidence and is
-    named with it.
+    **Silence**: a rule that would be wrong about a recording says nothing. An answer without a saving means that no
+    rule found something large enough, not that nothing could be better. Rules about kernels need 50 pieces of device
+    work in a step. A failing check that makes a rule unreliable lowers the finding's confidence and is named with it.
 
-    If a job's own phases are recorded but no events, rules use the means of the phases.
-
-    Steps and their parts are those of `steps`; if none are found, the time from the device's first work to its last is
-    used as a step.
+    If a job's own phases are recorded but no events, rules use the means of the phases. Steps and their parts are those
+    of `steps`; without steps, the time from the device's first work to its last is used as a step.
     """
     scope.preload()
     from stepscope.findings.engine import judge

@@ -146,11 +146,10 @@ def inline(scope: Scope, by: str = "rank") -> ArrowTable:
     not: the total of those between two timed ones is known from the clock; if phases were recorded too, it is the mean
     step of the phases. The 95 % interval is Student's, of the mean, and assumes independent measurements; `stable`
     means that their standard deviation is below 2 % of the mean. Otherwise take the median, and more repetitions.
-    Shares of nested events overlap: `inside` names the event around. Each event was measured in other iterations than
-    its neighbours, so shares of a step do not add up to exactly one even if events follow each other without a gap. One
-    that was measured in one of k iterations counts k times, in means, percentiles and intervals. If a recorder measured
-    more than it stores, means, deviations and intervals are of all measurements, medians and percentiles of evenly
-    spaced ones.
+    Shares of nested events overlap: `inside` names the enclosing event. Each event was measured in other iterations
+    than its neighbours, so shares of a step do not add up to exactly one. One that was measured in one of k iterations
+    counts k times, in means, percentiles and intervals. If a recorder measured more than it stores, medians and
+    percentiles are of evenly spaced measurements, everything else is of all.
 
     HugeCTR's own viewer shows only the averages.
     """

@@ -92,7 +92,7 @@ def metrics(scope: Scope, by: str = "kernel") -> ArrowTable:
     largest percentage.
 
     With `--by metric` a row is one metric of a kernel, in the unit without prefix, with the name that its tool has for
-    it and those of the others: `dram`, `sysmem`, `l2`, `shared`, `gld` and `gst` throughputs and transactions, hit
+    it and those of the others: throughputs and transactions of `dram`, `sysmem`, `l2`, `shared`, `gld` and `gst`, hit
     rates, occupancy, IPC, the tensor pipe, operations, bytes of L1, L2 and DRAM, stalls. Values that follow from others
     (operations, bytes of a level from its sectors, hit rates, `ipc` from that of a scheduler) are computed; a level (0
     to 10) or ratio of nvprof becomes a percentage.

@@ -116,17 +116,14 @@ def modules(scope: Scope, depth: int | None = None) -> ArrowTable:
 
     Backward work is launched by autograd's threads, outside of any module: it belongs to the module of its forward,
     matched by sequence number and forward thread or by the recorder's `fwdbwd` arrows. What activation checkpointing
-    recomputes in backward is backward work of the same module, and not a further call of it.
-
-    Accumulating the gradient of a parameter (`AccumulateGrad`) has no number: autograd does it right after the node
-    that computed the gradient, before any other node that is ready, and it belongs to that node's module. The gradient
-    of a parameter that several modules share is accumulated once, and belongs to the module whose backward comes last.
+    recomputes in backward is backward work of the same module, and not a further call of it. Accumulating a gradient
+    (`AccumulateGrad`) has no number: autograd does it right after the node that computed the gradient, and it belongs
+    to that node's module; for a parameter that several modules share, to the module whose backward comes last.
 
     In recordings of `stepscope record` and `stepscope.trace` the model itself is the row with its class for a path, and
-    its parts have their paths of `named_modules()`, without the wrappers of DDP, FSDP and torch.compile.
-
-    Code that torch.compile made of modules is listed as `(compiled code)` below the module that runs it, one row for
-    all its pieces, and is not a layer: the frames do not show to which layers its work belongs.
+    its parts have their paths of `named_modules()`, without the wrappers of DDP, FSDP and torch.compile. Code that
+    torch.compile made of modules is listed as `(compiled code)` below the module that runs it, one row for all its
+    pieces, and is not a layer: the frames do not show to which layers its work belongs.
 
     **Host times** are sums over threads of what ran in the module, each moment of a thread counted once, for the
     innermost module. Host time outside of modules is not given: most of it is waiting.

@@ -131,10 +131,9 @@ def operators(scope: Scope, by: str = "name") -> ArrowTable:
     own tables. Work that no operator launched has its own rows, `(no operator)` or `CUDA graph N (unattributed)`, so
     that the device self times add up to all device work.
 
-    **Host self time** is the duration of a call minus everything recorded inside it: the operators it calls, the
-    runtime calls (a launch, a copy, a wait for the device), named ranges and Python frames. The TensorBoard plugin
-    subtracts operators and runtime calls too, but leaves in the Python frames that an operator calls back into. **Host
-    total** is the full duration.
+    **Host self time** is the duration of a call minus everything recorded inside it: operators, runtime calls (a
+    launch, a copy, a wait for the device), named ranges and Python frames. The TensorBoard plugin leaves in the Python
+    frames that an operator calls back into. **Host total** is the full duration.
 
     With `--window` device self time is all of the operator's work that ran in the window, whenever it was launched;
     totals, which belong to calls, are then empty.
@@ -144,8 +143,8 @@ def operators(scope: Scope, by: str = "name") -> ArrowTable:
     counts the rest twice.
 
     **Delays** are means over the calls in which any device work was launched, including by operators below a call: to
-    the start of the first work, and to the end of the last. Together with the time on the host they show how far the
-    device was behind.
+    the start of the first work, and to the end of the last. Together with the host time they show how far the device
+    was behind.
 
     **Tensor cores**: an operator is *eligible* if it is a product of matrices, a convolution, attention or a recurrent
     cell; `tensor_core_ratio` is empty if the names of its kernels do not show it. `tensor-cores` says why eligible work
@@ -153,11 +152,10 @@ def operators(scope: Scope, by: str = "name") -> ArrowTable:
 
     With `--by shape` a row is a name with the shapes and types of its inputs, with `--by arguments` also with their
     strides and values. With `--by stack` a row is a name with a Python call stack; NULL if the recording has none. Of
-    recorded Python frames (`with_stack` of torch 2) a stack has those of the program's own code, or, if there are none,
-    those of libraries. torch shortens the names of files by what is on the interpreter's path, so an installed package
-    counts as the program's own if its name does not show that it is installed; torch and the standard library are known
-    by name. The line is the one at which the function starts, as the profiler records it. Work in backward has the
-    stack of its forward operator.
+    recorded Python frames (`with_stack` of torch 2) a stack has those of the program's own code, else those of
+    libraries. torch shortens file names by the interpreter's path, so an installed package counts as the program's own
+    if its name does not show that it is installed; torch and the standard library are known by name. The line is the
+    one at which the function starts. Work in backward has the stack of its forward operator.
 
     `DataParallel.forward` and `DistributedDataParallel.forward`, which the plugin leaves out, are operators here like
     any other. `ProfilerStep#N`, `Optimizer.step#...` and the data loader's ranges, which PyTorch up to 1.12 recorded as

@@ -74,30 +74,29 @@ _MUCH_OF_A_STEP = 0.05
 )
 def phases(scope: Scope, by: str = "phase") -> ArrowTable:
     """Each row is a phase on a rank, after one row for the complete step with its peak memory and the verdict on the
-    run. Each moment of the host belongs to one phase, the innermost that is open, or to the residual, so that their
-    means add up to that of the step. Below them the answer says what holds the run back, over all ranks.
+    run. Each moment of the host belongs to the innermost open phase, or to the residual, so that their means add up to
+    that of the step. The note says what limits the run, over all ranks.
 
     The mean step is that of all counted steps, by the clock, timed or not. Medians, percentiles and the longest are of
-    the steps that were timed, and so are the means of phases: `other steps` is by how much the mean of all exceeds that
-    of the timed ones, if these lack rare long steps. If the timed ones are longer, because timing takes time or a rare
-    long one is among them, each phase is reduced by as much as it changes with its step. A phase that could not be
-    observed has no row: it is not 0. With a device, the host's time is that of launching work; `device_mean_ns` is the
-    device's. With `--step`, everything is over the chosen stored steps.
+    the timed steps, and so are the means of phases: `other steps` is by how much the mean of all exceeds that of the
+    timed ones, if these lack rare long steps. If the timed ones are longer, because timing takes time or a rare long
+    one is among them, each phase is reduced by as much as it changes with its step. A phase that could not be observed
+    has no row: it is not 0. With a device, the host's time is that of launching work; `device_mean_ns` is the device's.
+    With `--step`, everything is over the chosen stored steps.
 
     `--by step` has a row for each stored step, with its phases side by side, to see when a run became slow or its
     memory grew; `--by window` the same in 20 windows of the run, as means. Memory is read about every tenth step.
 
-    `--by verdict` has a row for each thing that holds the run back: the results of `findings`, with the same verdict
-    first, as far as step times, phases and checks suffice for them. [The rules](../findings.md) have the thresholds.
+    `--by verdict` has a row for each thing that limits the run: the results of `findings`, with the same verdict first,
+    as far as step times, phases and checks suffice for them. [The rules](../findings.md) have the thresholds.
 
     Phases that ranges mark (`stepscope record --nvtx` under another profiler) are those of the captured steps, on the
     host; a loss module belongs to forward. They have no verdict: `findings` judges the events of such a recording.
 
     **The rank that the others wait for.** `over_fastest_ratio` compares ranks phase by phase, but an all-reduce inside
-    backward makes all backwards equally long, whichever rank is late, even if it is late within its own. So a rank is
-    named only if there is evidence: DDP's own timings of the all-reduce, in which the last to arrive waits least; input
-    wait, which is never a wait for a rank; or, with four ranks or more, that a few do more than all others before they
-    meet. It is named from 5 % of the step on. If phases alone are no evidence, nothing is said.
+    backward makes all backwards equally long, whichever rank is late. So a rank is named, from 5 % of the step on, only
+    with evidence: DDP's own timings of the all-reduce, in which the last to arrive waits least; input wait, which is
+    never a wait for a rank; or, with four ranks or more, that a few do more than all others before they meet.
     """
     if by in _WINDOWS:
         return scope.sql(by_steps(_WINDOWS[by]))

@@ -88,30 +88,30 @@ def scaling(
     """Compares runs of a job on different numbers of processes: one recording per size.
 
     For each label: the average and the largest of the ranks' means, weak- and strong-scaling efficiency against the run
-    with the fewest ranks, and whether it stops scaling. A label stops if the 95 % interval of its efficiency (that of
-    the change, as in `diff`) lies below the limit; if the interval contains the limit it is undecided. Labels that are
-    always below a hundredth of the iteration stop nowhere. A label that did not run in the smallest run has no
-    efficiency: it comes with more ranks.
+    with the fewest ranks, and whether it stops scaling. Weak: 1 if the same work per rank takes as long; strong: 1 if
+    twice the ranks take half the time. A label stops if the 95 % interval of its efficiency (that of the change, as in
+    `diff`) is below the limit; if the interval contains the limit it is undecided. Labels that are always below a
+    hundredth of the iteration stop nowhere. A label that did not run in the smallest run has no efficiency: it comes
+    with more ranks.
 
     **By class**, runs are traces or exports of Nsight Systems, and a step consists of computation, exposed
     communication and exposed copies, as in `device-time`, and the device's idle time: `input` while the host waited for
     a batch, `host` while it was busy, else `other`, as in `steps`. If all ranks of every run were recorded and ranges
-    mark their steps, exposed communication is divided: *imbalance* is a rank's time beyond the least of any rank in
+    mark their steps, exposed communication is divided: *imbalance* is a rank's time beyond the minimum of all ranks in
     that step, because the rank that arrives last never waits; the remainder is *exposed transfer*. These parts add up
     to the iteration, and so do their times beyond ideal scaling (`over_ideal_ns`).
 
     **The serial part** is what would explain the efficiency: for strong scaling the experimentally determined serial
     fraction of A. H. Karp and H. P. Flatt, CACM 33 (1990), for weak scaling that of J. L. Gustafson's scaled speedup,
-    CACM 31 (1988). One that grows with the ranks is no serial work but overhead that grows with them.
+    CACM 31 (1988). One that grows with the ranks is overhead, not serial work.
 
     **The next doubling** is least squares through all sizes, from three on: for strong scaling of t = a + b / ranks
     (Amdahl's law, which also fits a ring), for weak scaling of t = a + b log2(ranks), as for trees, or t = a + b (1 -
     1/ranks), as for rings, whichever fits better. Its 95 % interval is that of a new measurement; it includes the
     model's error within the measured sizes, but not the effect of another switch or a slower link beyond them.
 
-    A damaged rank is left out of the run's means; the run counts with all ranks of its job.
-
-    [Reading, drawing and comparing](../scaling.md) has an example.
+    A damaged rank is left out of the run's means; the run counts with all ranks of its job. [Reading, drawing and
+    comparing](../scaling.md) has an example.
     """
     if not 0 <= below <= 1:
         raise UsageError(

@@ -81,34 +81,34 @@ their rank's charge."""
 def stragglers(scope: Scope, by: str = "rank") -> ArrowTable:
     """Each row is a rank; the one that costs the others most comes first. The question uses collectives that were
     matched over ranks and whose last rank is known (`collective.last_rank`): a difference below the uncertainty of the
-    clocks is ignored. Steps that are left out of means are left out.
+    clocks is ignored. Steps that means leave out are left out.
 
     `waited_by_others_ns` adds up how long each of the others waited in collectives at which the rank arrived last.
-    `charged_ns` is the part of it that cost them time: a collective overlaps computation, and a wait costs nothing
-    until the rank stalls for it. Each bucket of a gradient waits for a late rank, but the cost counts once. Without its
-    waits, a rank's collectives would follow one another as it launches them; its loss is how much sooner it would have
-    continued, at most its stall, and together with earlier waits no more than its host was ahead. Waits are followed to
-    their origin: if rank B is late because it had waited for rank A in another group, that cost is charged to A. Over
-    all ranks, charges add up to the cost of waits. If too few of the waits that others depend on are known, nothing is
-    followed; a note says so. `skew_ns` is mean loss of one of the others per step.
+    `charged_ns` is the part that cost them time: a collective overlaps computation, and a wait costs nothing until the
+    rank stalls for it. Each bucket of a gradient waits for a late rank, but the cost counts once. Without its waits, a
+    rank's collectives would follow one another as it launches them; its loss is how much sooner it would have
+    continued, at most its stall, and together with earlier waits at most how far its host was ahead. Waits are followed
+    to their origin: if rank B is late because it had waited for rank A in another group, that cost is charged to A.
+    Over all ranks, charges add up to the cost of waits. If too few of the waits that others depend on are known,
+    nothing is followed; a note says so. `skew_ns` is what one of the others loses by it in a mean step.
 
-    A rank is **late**, a straggler, if its cost, without time before its recording, is 5 % of the step or more, and at
-    least three quarters of what the latest rank costs, as long as this is true for at most half of the ranks;
+    A rank is **late**, a straggler, if its cost, without time before its recording, is at least 5 % of the step and at
+    least three quarters of the largest cost of a rank, as long as this is true for at most half of the ranks;
     `findings` and `what-if` name the same ranks.
 
     **Why.** The late rank is compared with each rank that waited, from the end of the previous collective that both
     left together (all-reduce, all-gather, reduce-scatter, all-to-all, barrier, a send whose receiver was there) and the
-    other stood still for, to its arrival, each by its own clock. The two stretches of time differ by the wait. Each is
-    divided completely, a moment going to the first that applies: computation, copies, communication, waiting for the
+    other stalled for, to its arrival, each by its own clock. The two durations differ by the wait. Each is divided
+    completely, a moment going to the first that applies: computation, copies, communication, waiting for the
     DataLoader, garbage collection (recorded by torch's `record_python_gc_info`), compilation (Dynamo's timed phases),
     the profiler's own work, other work of the host, nothing recorded. So the columns of causes add up to `charged_ns`;
     one is negative if the late rank took less time for it. Shares are relative to what it did longer. `why` names the
     causes that make up most of that, and the kernels or operators that took longer.
 
-    The recording does not explain two causes: the time before it starts (ranks do not start recording at the same time,
-    so a first collective often waits), and time in which nothing was recorded. A host that fell behind stays behind for
-    a while, because the others' went on while they waited: its operators then count as the cause although it runs them
-    no slower.
+    Two causes are not in the recording: the time before it starts (ranks do not start recording at the same time, so a
+    first collective often waits), and time in which nothing was recorded. A host that fell behind stays behind for a
+    while, because the others went on while they waited: its operators then count as the cause although they are no
+    slower.
 
     Holistic Trace Analysis takes the start of one kind of kernel, by its name; TraceLens adds up waits by the order of
     collectives, without clocks, and shows neither their origin nor their cause.

@@ -69,7 +69,7 @@ ERRORS = {
     fills=FILLS,
 )  # fmt: skip
 def what_if(scope: Scope, faster: str = "", without: str = "") -> ArrowTable:
-    """The recorded steps are run again with other durations: the dependencies stay (see `critical-path`), and each
+    """The recorded steps are replayed with other durations: the dependencies stay (see `critical-path`), and each
     moment comes as early as its dependencies allow. Without any change that gives the recorded times exactly. A gain is
     not the changed part's share of the step: what it hid becomes visible, and changes do not add up, so the last row
     combines all of them.
@@ -86,14 +86,14 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> ArrowTable:
     more as twice as fast.
 
     A stream still runs one piece of work after the other, a full queue still delays the host, a loader that was waited
-    for in every step still sets the pace, and the host still waits where it waited. What is not in a recording cannot
-    be modelled: the machine's limits (kernels that no longer share the device or its memory would run faster, those
-    that newly do, slower), and unrecorded waits. A wait of 30 µs or more without a recorded reason moves along with
-    what was before it; for `low` it ends when it did. For communication that was not matched over all ranks of its
-    group it is unknown how much was waiting: what depends on it has no estimate, and for `low` only as much is removed
-    as the fastest kernel of its name took, or nothing if a rank of the matched ones is missing. `high` is everything
+    for in every step still sets the pace, and the host still waits where it waited. Not modelled: the machine's limits
+    (kernels that no longer share the device or its memory would run faster, those that newly do, slower), and
+    unrecorded waits. A wait of 30 µs or more without a recorded reason moves along with what was before it; for the
+    lower bound it ends when it did. For communication that was not matched over all ranks of its group it is unknown
+    how much was waiting: what depends on it has no estimate, and for the lower bound only as much is removed as the
+    fastest kernel of its name took, or nothing if a rank of the matched ones is missing. The upper bound is everything
     that becomes shorter on the rank and in the step where that is most, as long as one thread or stream still has the
-    time for all that it does: no order of work can save more. It is left out if nothing of the step remains.
+    time for all that it does. It is left out if nothing of the step remains.
 
     A step's time is the mean over ranks: from when a rank had done the step before those that count (without one, from
     when it started) until it had done the last, over their number.
