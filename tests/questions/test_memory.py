@@ -5,11 +5,19 @@ import pickle
 from collections import Counter, defaultdict
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
+from tests.literal import literal_store
 from tests.memory_snapshots import Allocator, training
 
 import stepscope
+from stepscope.analysis.memory.curve import thinned
+from stepscope.api.trace import Trace
 from stepscope.query.event_filter import EventFilter
+from stepscope.questions import find
 
 EVENT = {"device_kind": "cuda", "device": 0}
 
@@ -374,3 +382,124 @@ def test_memory_is_never_below_nothing(answer):
     }
     (row,) = answer("memory", rows).rows()
     assert (row["start_bytes"], row["end_bytes"], row["peak_bytes"]) == (30, 25, 40)
+
+
+def curve_event(time, address, size, total, **more):
+    return {
+        "device_kind": "cuda", "device": 0, "time_ns": time, "sequence": time, "address": address,
+        "bytes": size, "total_allocated_bytes": total, "total_reserved_bytes": 500, **more,
+    }  # fmt: skip
+
+
+ROWS = {
+    "memory_event": [
+        curve_event(5, 1, 10, 110, role="forward"),
+        curve_event(6, 2, 20, 130, role="backward"),
+        curve_event(7, 1, -10, 120, role="backward"),
+    ]
+}
+
+
+def test_a_row_is_what_was_in_use_from_then_on(diff):
+    diff(
+        "memory",
+        ROWS,
+        """
+        time_ns,allocated_bytes,reserved_bytes,activations_bytes,unknown_bytes,events
+        5,100,500,0,100,1
+        5,110,500,10,100,1
+        6,130,500,10,120,1
+        7,120,500,0,120,1
+        """,
+        by="time",
+    )
+
+
+def test_memory_of_the_host_has_no_reserved(diff):
+    rows = {"memory_event": [curve_event(1, 1, 4, 4, device=None, device_kind="cpu", total_reserved_bytes=0)]}
+    diff("memory", rows, "kind,device,allocated_bytes,reserved_bytes\ncpu,,0,\ncpu,,4,", by="time")
+
+
+def test_a_thinned_curve_says_so(answer):
+    rows = {"memory_event": [curve_event(n, n, 1, n + 1) for n in range(100)]}
+    found = answer("memory", rows, by="time", points=8)
+    assert "Thinned out" in found.note
+    assert sum(row["events"] for row in found.rows()) == 101
+    assert answer("memory", rows, by="time", points=0).note == ""
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1, max_size=60), st.integers(0, 20))
+@examples(100)
+def test_first_last_lowest_and_highest_are_always_kept(moments, points):
+    time = np.array(sorted(time for time, _ in moments))
+    values = np.array([value for _, value in moments])
+    kept = thinned(time, values, points).tolist()
+    assert kept == sorted(set(kept))
+    assert {0, len(values) - 1} <= set(kept)
+    assert {values.min(), values.max()} <= set(values[kept].tolist())
+    assert points == 0 or len(kept) <= max(points, 4)
+
+
+def allocation_event(time, address, size, **more):
+    return {
+        "device_kind": "cuda", "device": 0, "time_ns": time, "sequence": time, "address": address,
+        "bytes": size, "total_allocated_bytes": None, **more,
+    }  # fmt: skip
+
+
+ALLOCATION_ROWS = {
+    "memory_event": [
+        allocation_event(10, 1, 40, operator_name="aten::mm", role="forward", stack_id=0),
+        allocation_event(20, 2, 60, operator_name="aten::add", role="forward"),
+        allocation_event(30, 1, -40),
+        allocation_event(40, 3, -30),
+        allocation_event(50, 4, 5, role="backward"),
+        allocation_event(60, 2, -60),
+    ],
+    "call_stack": [{"stack_id": 0, "frames": "net.py(3): forward"}],
+    "step": [
+        {"step": 7, "rule": "ProfilerStep", "complete": True, "host_start_ns": 0, "host_end_ns": 35},
+        {"step": 8, "rule": "ProfilerStep", "complete": True, "host_start_ns": 35, "host_end_ns": 99},
+    ],
+}
+
+
+def test_each_allocation_has_its_lifetime_and_what_made_it(diff):
+    diff(
+        "memory",
+        ALLOCATION_ROWS,
+        """
+        bytes,alloc_ns,free_ns,lifetime_ns,category,operator,alloc_step,free_step,stack
+        60,20,60,40,activations,aten::add,7,8,
+        40,10,30,20,temporaries,aten::mm,7,7,net.py(3): forward
+        30,,40,,unknown,,,8,
+        5,50,,,unknown,,8,,
+        """,
+        by="allocation",
+    )
+
+
+def test_what_is_alive_at_a_moment_at_the_peak_or_in_a_stretch(diff):
+    diff("memory", ALLOCATION_ROWS, "bytes\n60\n30", at_ns=35, by="allocation")
+    diff("memory", ALLOCATION_ROWS, "bytes\n60\n40\n30", at_peak=True, by="allocation")
+    diff("memory", ALLOCATION_ROWS, "bytes\n60\n5", part=EventFilter(window=(45, 99)), by="allocation")
+    diff("memory", ALLOCATION_ROWS, "bytes\n60\n30\n5", steps=[8], by="allocation")
+
+
+def test_a_report_may_pick_what_is_alive_at_a_moment():
+    (moment,) = (one for one in find("memory").parameters if one.name == "at_ns")
+    since, until = moment.picks
+    with literal_store(ALLOCATION_ROWS) as store:
+        trace = Trace(store)
+        for at in (5, 10, 30, 35, 55, 60):
+            lasting = [
+                row
+                for row in trace.memory(by="allocation").to_dict()["rows"]
+                if (row[since] or 0) <= at and (row[until] is None or at < row[until])
+            ]
+            assert trace.memory(by="allocation", at_ns=at).to_dict()["rows"] == lasting, at
+
+
+def test_those_of_an_operator_or_a_category(diff):
+    diff("memory", ALLOCATION_ROWS, "bytes\n60", operator="aten::add", by="allocation")
+    diff("memory", ALLOCATION_ROWS, "bytes\n30\n5", category="unknown", by="allocation")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepscope.base.grouping import grouped
+from stepscope.base.units import time_text
 from stepscope.query.declare import RANK, Column, by_form, question
 from stepscope.query.rows import ArrowTable, answer_dicts, noted
 from stepscope.query.scope import Scope
@@ -175,7 +176,6 @@ def _ratio(exposed_ns: int | None, members: list[CollectiveGroup]) -> float | No
 
 
 def _note(scope: Scope, collectives: list[CollectiveGroup]) -> str:
-    from stepscope.base.units import time_text
     from stepscope.formats.communication import communicating
 
     lines = []

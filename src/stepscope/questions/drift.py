@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from stepscope.base.grouping import grouped
-from stepscope.base.units import plural
+from stepscope.base.units import count_text, plural, ratio_text
 from stepscope.query.declare import RANK, Column, Parameter, question
 from stepscope.query.rows import ArrowTable, Row, answer_dicts, noted
 from stepscope.query.scope import Scope
@@ -179,7 +179,6 @@ def _together(rows: list[Row], all_kernels: Row) -> tuple[int, int]:
 
 def _note(rows: list[Row], of: str) -> str:
     from stepscope.analysis.trend import ENOUGH
-    from stepscope.base.units import count_text, ratio_text
 
     short = {row["name"] for row in rows if row["trend"] is None}
     short -= {row["name"] for row in rows if row["trend"] is not None}

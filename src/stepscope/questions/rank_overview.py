@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
+from stepscope.base.chosen_numbers import numbers_text
 from stepscope.base.grouping import grouped
+from stepscope.base.statistics import quantile
+from stepscope.base.units import ratio_text, time_text
 from stepscope.formats.evidence import Evidence
 from stepscope.query.declare import RANK, SPAN, STEP, Column, Parameter, question
+from stepscope.query.rank_exclusion import damaged_ranks
 from stepscope.query.rows import ArrowTable, Row, answer_dicts, answer_rows, noted
 from stepscope.query.scope import Scope
 
@@ -133,7 +137,6 @@ def rank_overview(scope: Scope, measure: str | None = None) -> ArrowTable:
     does not have are blank; those left out of means, including all of a damaged rank, are drawn but do not extend the
     scale. `--plot` draws the map into a file.
     """
-    from stepscope.query.rank_exclusion import damaged_ranks
 
     damaged = damaged_ranks(scope)
     return _ranks(scope, damaged) if measure is None else _steps(scope, measure, damaged)
@@ -202,7 +205,6 @@ def _ranks(scope: Scope, damaged: Collection[int]) -> ArrowTable:
 
 
 def _named(rows: list[Row]) -> str:
-    from stepscope.base.chosen_numbers import numbers_text
 
     differing = [(row["rank"], row["differs"]) for row in rows if row["differs"]]
     if not differing:
@@ -215,7 +217,6 @@ def _named(rows: list[Row]) -> str:
 
 def _bubbles(pipeline: Pipelines | None, rows: list[Row]) -> str:
     """Says how large the bubbles of pipelines are, and how much of that was not measured as waiting."""
-    from stepscope.base.units import ratio_text
 
     shares = [(row["bubble_ratio"], row["rank"]) for row in rows if row.get("bubble_ratio") is not None]
     if pipeline is None or not shares:
@@ -262,7 +263,6 @@ def _row(
 
 def _distance(differs: Differs) -> str:
     """The distance from the others: in per cent if that is meaningful, else in time."""
-    from stepscope.base.units import ratio_text, time_text
 
     sign = "+" if differs.ns > 0 else "-"
     if differs.ratio is None or abs(differs.ratio) > 1:
@@ -272,8 +272,6 @@ def _distance(differs: Differs) -> str:
 
 def _compared(means: dict[str, dict[int, float]]) -> list[str]:
     from stepscope.analysis.ranks.rank_times import OF_STEP
-    from stepscope.base.statistics import quantile
-    from stepscope.base.units import time_text
 
     parts = []
     longest = max(means["step"].values(), default=0.0)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from stepscope.base.units import ratio_text, time_text
 from stepscope.query.declare import STEP, Column, by_form, question
+from stepscope.query.rank_exclusion import damaged_ranks, ranks_text
 from stepscope.query.rows import ArrowTable, answer_dicts, noted
 from stepscope.query.scope import Scope
 from stepscope.query.script import script_of
@@ -211,11 +213,10 @@ def _by_collective(scope: Scope, skew: RankSkew) -> Iterator[dict[str, Any]]:
     import numpy as np
 
     from stepscope.analysis.ranks.skew import CAUSES
-    from stepscope.query.scope import Scope as FullScope
 
     requested = np.flatnonzero(skew.requested)
     matches, of = np.unique(skew.match[requested], return_inverse=True)
-    with FullScope(scope.store, all_times=True) as full_scope:
+    with Scope(scope.store, all_times=True) as full_scope:
         rows_of_matches = full_scope.sql(_COLLECTIVES, {"match": matches.tolist()}).to_pylist()
     facts = {row["match_id"]: row for row in rows_of_matches}
     waited = np.bincount(of, skew.wait_ns[requested], minlength=len(matches))
@@ -252,10 +253,8 @@ def _no_waits(scope: Scope) -> str:
 
 def _note(scope: Scope, skew: RankSkew) -> str:
     from stepscope.analysis.ranks.collectives import LACKS_RANKS
-    from stepscope.query.rank_exclusion import damaged_ranks, ranks_text
-    from stepscope.query.scope import Scope as FullScope
 
-    with FullScope(scope.store, all_times=True) as full_scope:
+    with Scope(scope.store, all_times=True) as full_scope:
         damaged = damaged_ranks(full_scope)
         lacking = full_scope.value(
             f"SELECT count(DISTINCT match_id) FROM collective WHERE match_id IS NOT NULL AND {LACKS_RANKS}"
@@ -281,8 +280,6 @@ def _named(skew: RankSkew, none: str) -> str:
     """Names the straggler, or says how far the latest rank is from being one; empty if no step is marked."""
     from stepscope.analysis.ranks.skew import CAUSES
     from stepscope.analysis.ranks.straggler import LATE_ABOVE, late_in_collectives, recorded_skew
-    from stepscope.base.units import ratio_text, time_text
-    from stepscope.query.rank_exclusion import ranks_text
 
     if not skew.step_ns:
         return ""

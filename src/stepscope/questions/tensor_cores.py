@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from stepscope.base.units import ratio_text
 from stepscope.formats.evidence import LAUNCHED_WORK
 from stepscope.query.declare import DEVICE, RANK, Column, by_form, question
+from stepscope.query.rank_exclusion import damaged_ranks, ranks_text
 from stepscope.query.rows import ArrowTable, answer_dicts, noted
 from stepscope.query.scope import Scope
 
@@ -84,7 +85,6 @@ def tensor_cores(scope: Scope, by: str = "device") -> ArrowTable:
     generation than the device.
     """
     from stepscope.analysis.operators.work import device_work_of
-    from stepscope.query.rank_exclusion import damaged_ranks, ranks_text
 
     work = device_work_of(scope)
     damaged = damaged_ranks(scope, LAUNCHED_WORK) if by == "device" else ()

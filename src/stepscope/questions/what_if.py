@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.dependencies import FILLS, RESTS_ON
 from stepscope.base.errors import UsageError
+from stepscope.base.known_names import check_name
 from stepscope.query.declare import Column, Parameter, question
+from stepscope.query.rank_exclusion import ranks_without_their_device
 from stepscope.query.rows import ArrowTable, answer_rows, noted
 from stepscope.query.scope import Scope
 
@@ -101,7 +103,6 @@ def what_if(scope: Scope, faster: str = "", without: str = "") -> ArrowTable:
     from stepscope.analysis.dependencies.change import WhatIf
     from stepscope.analysis.dependencies.paths import graphs_of, lacks
     from stepscope.analysis.recording import every_step
-    from stepscope.query.rank_exclusion import ranks_without_their_device
 
     requested = [*_faster(faster), *_without(without)]
     rows: list[list[Any]] = []
@@ -199,7 +200,6 @@ def _as_named(which: str) -> str:
 
 def _without(text: str) -> list[Change]:
     from stepscope.analysis.dependencies.change import Change
-    from stepscope.base.known_names import check_name
 
     words = [word.strip() for word in text.split(",") if word.strip()]
     return [Change(without=(check_name(word, tuple(_WORDS), "change"),)) for word in words]
