@@ -111,10 +111,10 @@ def _outcome(data: bytes, folder: Path) -> str:
 def test_any_prefix_and_any_wrong_bytes_give_rows_or_a_named_error(name, pack, tmp_path):
     data = pack(_sample(name, tmp_path))
     chance = random.Random(len(data))  # noqa: S311 - no secret
-    sizes = {*range(0, len(data), max(1, len(data) // how_many(40))), *range(len(data) - 9, len(data))}
+    sizes = {*range(0, len(data), max(1, len(data) // how_many(15))), *range(len(data) - 9, len(data))}
     for size in sizes:
         _outcome(data[:size], tmp_path)
-    for _ in range(how_many(40)):
+    for _ in range(how_many(15)):
         wrong = bytearray(data)
         for _ in range(chance.choice([1, 3, 40])):
             wrong[chance.randrange(len(wrong))] = chance.randrange(256)

@@ -1,7 +1,7 @@
 """Reads the summary that Intel's Application Performance Snapshot prints (`aps-report DIR`).
 
 A line is a metric: its name, indented below what it is part of, a value with its unit, and perhaps its share of
-something else. Lines that start with a bar are APS' advice on the metric before them. All of it is kept, under APS' own
+something else. Lines that start with a bar are APS' advice on the metric before them. All of it is stored, under APS' own
 names.
 """
 

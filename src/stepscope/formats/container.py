@@ -73,12 +73,8 @@ class ByteStream:
 
     Args:
         opener: opens the bytes as they are on disk or in an archive.
-        label: their name in messages.
         size: how many there are.
         packed: whether the archive compressed them.
-
-    Attributes:
-        layers: compressions that are removed.
     """
 
     def __init__(self, opener: Opener, label: str, size: int, *, packed: bool = False) -> None:
@@ -98,7 +94,7 @@ class ByteStream:
 
     @property
     def damage(self) -> str | None:
-        """Class of damage of the container, complete after the end was read; None while there is none."""
+        """Class of damage of the container, None while there is none; final once the end was read."""
         return self._damage[0] if self._damage else None
 
     def peek(self, size: int) -> bytes:
@@ -186,12 +182,7 @@ class Member:
             raise unreadable(self.label, error) from error
 
     def digest(self, size: int | None = None) -> bytes:
-        """A digest of its uncompressed bytes, or of the first `size`: the same for copies of one file, however each
-        is compressed.
-
-        Raises:
-            SourceError: the file cannot be read.
-        """
+        """A digest of its uncompressed bytes, or of the first `size`."""
         digest = hashlib.sha256()
         with self.open() as stream:
             if size is not None:
@@ -228,7 +219,7 @@ def _range(read_at: Callable[[int, int], bytes], offset: int, length: int, damag
 def members(path: Path) -> Iterator[Member]:
     """Lists the members of a file: itself, or the files of an archive (zip, tar, compressed tar).
 
-    Members may be opened at once or later, in any order; one after the other is fastest in a compressed tar.
+    Members may be opened in any order; their own order is fastest in a compressed tar.
 
     Raises:
         SourceError: the file is missing, a directory, no regular file, or may not be read.
@@ -268,7 +259,7 @@ def display_name(path: Path) -> str:
     """A file's name in messages and answers: its path, or what it is a copy of.
 
     Example:
-        >>> called(Path("/tmp/stepscope-copy-x1/s3/bucket/run/rank0.json"))
+        >>> display_name(Path("/tmp/stepscope-copy-x1/s3/bucket/run/rank0.json"))
         's3://bucket/run/rank0.json'
     """
     names = path.parts
@@ -280,11 +271,7 @@ def display_name(path: Path) -> str:
 
 
 class Listings:
-    """The members of files, each file listed once.
-
-    Listing a compressed archive inflates all of it; members that are then read in their order take one more pass
-    together.
-    """
+    """The members of files, each file listed once: listing a compressed archive inflates all of it."""
 
     def __init__(self) -> None:
         self._listed: dict[str, list[Member]] = {}
@@ -413,11 +400,9 @@ def _is_tar(head: bytes) -> bool:
 
 
 class _Forwards:
-    """The bytes of a compressed archive from any offset on.
+    """The bytes of a compressed archive from any offset on; an offset before the last blocks restarts from its start.
 
-    All members of an archive share one, so that reading them in order costs one pass. The last bytes are stored, because
-    a member's head is usually read before the member is opened again and read entirely; an earlier offset restarts from
-    the beginning of the archive.
+    All members of an archive share one, so that reading them in order costs one pass.
     """
 
     def __init__(self, path: Path) -> None:
@@ -451,11 +436,7 @@ class _Forwards:
 
 
 class _Headers:
-    """The file object from which `tarfile` reads headers, and nothing else.
-
-    Attributes:
-        left: bytes that it may still read.
-    """
+    """The file object from which `tarfile` reads headers, at most `left` bytes."""
 
     def __init__(self, path: Path, read_at: Callable[[int, int], bytes]) -> None:
         self._path = path

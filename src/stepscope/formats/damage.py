@@ -36,9 +36,9 @@ class Damage:
 
 CLASSES: dict[str, Damage] = {
     # the container
-    "gzip_truncated": Damage("the gzip stream breaks off; what it held up to there was kept"),
+    "gzip_truncated": Damage("the gzip stream breaks off; what came before was read"),
     "gzip_crc": Damage("the gzip checksum or length does not match what was decoded", uncounted=True),
-    "gzip_corrupt": Damage("the gzip stream is corrupt; what it held up to there was kept", uncounted=True),
+    "gzip_corrupt": Damage("the gzip stream is corrupt; what came before was read", uncounted=True),
     "gzip_trailing": Damage("bytes after the end of the gzip stream were ignored", harmless=True),
     "compression_truncated": Damage("the compressed stream breaks off; the rest is lost"),
     "compression_corrupt": Damage("the compressed stream is corrupt; the rest is lost", uncounted=True),
@@ -47,28 +47,27 @@ CLASSES: dict[str, Damage] = {
     "archive_corrupt": Damage("the archive's stream of this member is corrupt; the rest is lost", uncounted=True),
     "implausible_size": Damage("the stream inflates to an implausible size and was cut", uncounted=True),
     "unmerged_wal": Damage(
-        "a -wal file lies beside the database, and what it holds was not read; let sqlite3 merge it: "
+        "there is a -wal file next to the database, and its content was not read; let sqlite3 merge it: "
         "PRAGMA wal_checkpoint",
         uncounted=True,
     ),
     "unfinished_database": Damage(
-        "a -journal lies beside the database: it is being written, or its writer was killed", uncounted=True
+        "there is a -journal next to the database: it is being written, or its writer was killed", uncounted=True
     ),
     "byte_order_mark": Damage("a byte order mark was skipped", harmless=True),
     "trailing_nuls": Damage("zero bytes after the end were skipped", harmless=True),
     # the text
     "truncated": Damage("the file ends inside an event; its writer was killed or is still writing"),
     "invalid_utf8": Damage("bytes that are not UTF-8 were shown as \N{REPLACEMENT CHARACTER}"),
-    "control_character": Damage("control characters inside strings were kept"),
-    "invalid_escape": Damage("backslashes that escape nothing were kept"),
+    "control_character": Damage("control characters inside strings were left as they are"),
+    "invalid_escape": Damage("backslashes that escape nothing were left as they are"),
     "unescaped_quote": Damage("quotes inside strings were not escaped"),
     "missing_quote": Damage("keys lack their opening quote"),
-    "not_a_number": Damage("N/A stands where a number belongs and was read as null"),
+    "not_a_number": Damage("N/A in place of a number was read as null"),
     "trailing_comma": Damage("there are commas with nothing between them"),
     "missing_comma": Damage("commas are missing"),
     "duplicate_key": Damage(
-        "keys appear twice: of an event the last value was kept, of what is around the events the "
-        "first that is not empty"
+        "keys appear twice: an event has the last value, what is around the events the first that is not empty"
     ),
     "too_deep": Damage("values are nested too deep to be an event's"),
     "unreadable": Damage("text is not an event and cannot be repaired into one"),
@@ -81,8 +80,8 @@ CLASSES: dict[str, Damage] = {
     "no_phase": Damage("objects without `ph` are not events and were dropped"),
     "unknown_phase": Damage("events of a kind (`ph`) that is not known were dropped"),
     "wrong_type": Damage("values have a type that their field cannot have and were read as null"),
-    "bad_step": Damage("kept steps whose phases do not add up to them, or that are out of order, were dropped"),
-    "no_id": Damage("begin and end of asynchronous events lack the id that pairs them"),
+    "bad_step": Damage("steps whose phases do not add up to them, or that are out of order, were dropped"),
+    "no_id": Damage("starts and ends of asynchronous events lack the id that pairs them"),
     "no_time": Damage("events without a time were left out"),
     "missing_string": Damage(
         "names are numbers of strings that the file does not have; these ranges, calls and kernels have no name"
@@ -100,7 +99,7 @@ CLASSES: dict[str, Damage] = {
         "events with a duration of more than a year were left out: no recording lasts that long"
     ),
     "unfinished": Damage("events never ended; they end with the one around them"),
-    "unmatched_begin": Damage("begin events have no end"),
+    "unmatched_begin": Damage("start events have no end"),
     "unmatched_end": Damage("end events have no start and were left out"),
 }
 

@@ -285,7 +285,7 @@ class _Reader:
         return f"\x01{self.sequence_number(10)}\x02"
 
     def argument(self, mark: re.Match[str]) -> str:
-        """What a mark stands for in the current function."""
+        """The type that a mark means in the current function."""
         index = int(mark[1])
         if index >= len(self.arguments):
             return "auto"  # of a generic lambda

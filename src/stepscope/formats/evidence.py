@@ -29,7 +29,7 @@ Evidence = Literal[
 
 MEANINGS: dict[Evidence, str] = {
     "file": "every event that was written is in the tables; all answers rest on it and none names it",
-    "run": "what was read together is of one run, and each file of the rank it is kept under; all answers "
+    "run": "what was read together is of one run, and each file of the rank that it is stored under; all answers "
     "rest on it and none names it",
     "host-times": "when operators, calls and ranges on the host started and ended",
     "devices": "devices were recorded",

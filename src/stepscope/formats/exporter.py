@@ -1,6 +1,6 @@
 """Exports reports that only their vendor's tool can read, with the installed tool.
 
-A process exports a report once; the export is kept in a folder for temporary files until the process
+A process exports a report once; the export is in a folder for temporary files until the process
 ends.
 """
 
@@ -61,11 +61,7 @@ class Exporter:
     prints: bool = False
 
     def export(self, member: Member) -> Member:
-        """Exports a report.
-
-        Raises:
-            SourceError: the tool is not installed, or fails.
-        """
+        """Exports a report; raises SourceError if the tool is not installed, or fails."""
         status = member.path.stat()
         report = member.of_process(None)
         times = (status.st_mtime_ns, status.st_ctime_ns)

@@ -21,17 +21,7 @@ def host_metrics_of(
     hint: str,
     slug: str = "no-recording",
 ) -> RankTables:
-    """The recording of a file that has only host metrics.
-
-    Args:
-        facts: what it says about its origin.
-        report: how it was read; its kept rows are counted here.
-        rows: of `host_metric`.
-        lacks: what is wrong if there are none.
-
-    Raises:
-        SourceError: there is no row.
-    """
+    """The recording of a file that has only rows of `host_metric`; `lacks` is the error's message if there are none."""
     if not rows:
         raise SourceError(f"{member.label}: {lacks}", hint=hint, slug=slug)
     report.read = len(rows)

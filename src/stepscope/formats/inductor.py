@@ -2,7 +2,7 @@
 
 Inductor writes it if `TORCH_COMPILE_DEBUG=1` or `INDUCTOR_PROVENANCE=1` is set: into torch's structured
 log (`TORCH_TRACE`, or `torch_compile_debug/tlparse`), and into a folder for each graph, whose
-`inductor_provenance_tracking_node_mappings.json` leads from kernels to nodes of the graph beside it,
+`inductor_provenance_tracking_node_mappings.json` leads from kernels to nodes of the graph next to it,
 `fx_graph_transformed.py`, where comments have their lines. From the log tlparse makes a file
 `inductor_provenance_tracking_kernel_stack_traces.json`; AOTInductor makes a `kernel_information.json`.
 

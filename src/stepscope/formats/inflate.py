@@ -40,11 +40,7 @@ _CORRUPT: tuple[Any, ...] = (igzip_lib.IsalError, zstd.ZstdError, EOFError, Valu
 
 
 class Source:
-    """The bytes of a stream, read in pieces of any size.
-
-    Attributes:
-        position: of the next byte.
-    """
+    """The bytes of a stream, read in pieces of any size; `position` is that of the next byte."""
 
     def __init__(self, blocks: Blocks) -> None:
         self.position = 0

@@ -11,7 +11,7 @@ class ReadOptions:
     """How a file is read.
 
     Args:
-        python_stack: whether Python frames are kept.
+        python_stack: whether Python frames are read.
         threads: DuckDB's threads; None for its default.
         slice_bytes: text per slice, for formats that are read in slices; None for their default.
         progress: called with how many bytes were read so far.

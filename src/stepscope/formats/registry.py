@@ -44,20 +44,13 @@ class Format:
         name: the word in `source.format`.
         title: what it is, for people.
         sniff: whether a file with these first bytes is one.
-        peek: what a file says about itself, without reading its events; None when it holds none. It raises
-            SourceError if the file cannot be opened or is damaged.
-        read: the rows of one file, or one member of an archive, as the recording of one rank. It raises SourceError
-            also if there are none.
-        timed: whether its events have moments. Recordings without moments come after the others, and take no part in
-            guessing ranks.
-        end: when a file's last event starts, counted like `Facts.start_epoch_ns` of `peek`; asked only
-            if recordings may overlap and `peek` did not reach the end.
-        perhaps: whether a file with these first bytes could be one; asked if no format is sure, those of plug-ins
-            included.
-        processes: names of the processes in a file, each a recording of its own, in the order of their ranks as far
-            as that can be guessed; None if a file holds one.
-        memory: bytes of memory that reading and linking takes for each uncompressed byte of a file, roughly, all of its
-            processes together.
+        peek: what a file says about itself; None if it has no events. Raises SourceError for a damaged file.
+        read: the rows of one file as the recording of one rank. Raises SourceError also if there are none.
+        timed: whether its events have times. Recordings without times take no part in guessing ranks.
+        end: when a file's last event starts (ns, as `Facts.start_epoch_ns`), if `peek` did not reach the end.
+        perhaps: whether a file with these first bytes could be one, if no format is sure.
+        processes: names of the processes in a file, in the order of their ranks; None if a file holds one.
+        memory: bytes that reading and linking take for each uncompressed byte of a file, roughly.
     """
 
     name: str
@@ -72,11 +65,7 @@ class Format:
     memory: float = 1.0
 
     def recordings(self, member: Member) -> list[Member]:
-        """The recordings in a file: itself, or each process that it holds.
-
-        Raises:
-            SourceError: it cannot be opened or is damaged.
-        """
+        """The recordings in a file: itself, or each process in it."""
         processes = () if self.processes is None else self.processes(member)
         return [member.of_process(process) for process in processes] if len(processes) > 1 else [member]
 

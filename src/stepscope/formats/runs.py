@@ -1,8 +1,8 @@
 """Turns files into jobs: which files are recordings, of which job, whose rank each is, and which follow one another.
 
-A rank is taken, in order, from the caller, from the file's own `distributedInfo`, from the rank that NCCL wrote beside
+A rank is taken, in order, from the caller, from the file's own `distributedInfo`, from the rank that NCCL wrote with
 its collectives, from the file's name, and otherwise from the order of the names, unless the files follow one another in
-time, as those of one process do. The rule is kept with the rank.
+time, as those of one process do. The rule is stored with the rank.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LEFTOVER = (".tmp", ".partial")
 _COMPARED_BYTES = 1 << 20
 
 _REPORTS = (".nsys-rep", ".qdrep")
-"""Endings of reports; `nsys` puts an export beside a report, with `.sqlite` in place of the ending."""
+"""Endings of reports; `nsys` puts an export next to a report, with `.sqlite` in place of the ending."""
 
 _NAMES = (".prof.json", ".phases.json", ".pt.trace.json", ".pt.trace.json.gz")
 """Endings of files that recorders write. A file is identified by its content, not its name, but one with such a name
@@ -260,7 +260,7 @@ def _opened(
 
 
 def _instead_of(sniffed: list[tuple[Member, Format]]) -> dict[str, tuple[str, str]]:
-    """Labels of the files that need not be opened, each with the one beside it that is read, and why:
+    """Labels of the files that need not be opened, each with the one next to it that is read, and why:
     reports whose export is ready, and exports older than their report, which was written again.
     """
     at = {place_of(member): (member, form) for member, form in sniffed}
@@ -327,7 +327,7 @@ def _with_ranks(job: list[Candidate], run: Run) -> list[Recording]:
         chosen_ranks = _ranks(chosen)
         known_ranks = {rank for rank, *_ in ranked}
         if len(known_ranks) == 1 and not timed and len(chosen) == 1 and chosen_ranks[0][1] == "single":
-            # What was measured beside a single process's recording is of that process.
+            # A measurement next to a single process's recording is of that process.
             chosen_ranks = [(known_ranks.pop(), "single")]
         ranked += [(rank, rule, candidate) for (rank, rule), candidate in zip(chosen_ranks, chosen, strict=True)]
     copies = _copies([candidate for _, rule, candidate in ranked if rule == "order"])

@@ -142,7 +142,7 @@ def advice(kind: str) -> str:
 
 
 def _kind_of_database(head: bytes) -> str:
-    """The kind of a database. SQLite keeps the text of each `CREATE TABLE`, mostly near the start."""
+    """The kind of a database. SQLite stores the text of each `CREATE TABLE`, mostly near the start."""
     if b"TARGET_INFO_" in head or b"StringIds" in head:
         return "Nsight Systems export"
     return "SQLite database"

@@ -77,12 +77,10 @@ class Database:
     Args:
         connection: to it, closed by its owner.
         connect_arrow: opens a connection of ADBC, closed by its owner.
-        label: its name, for messages.
-        size: of the file, in bytes.
-        layout: whose database it is.
+        size: of the file (bytes).
 
     Attributes:
-        damage: class of damage of its container, or of the files beside it; None for none.
+        damage: class of damage of its container, or of the files next to it; None for none.
         unnamed: how many values of `columns` refer to a string that the database does not have.
     """
 
@@ -156,8 +154,6 @@ class Database:
         """Rows of a table, in order; missing columns are None, a missing table has no rows.
 
         Args:
-            table: its name.
-            columns: the columns to read.
             types: by column, if it is not `integer`: `text`, `blob`, `hex` for bytes as digits, `real`, or `number`
                 for an integer or a real as a real. A value of another type is None: any column of a database
                 may hold anything.
@@ -168,11 +164,7 @@ class Database:
         return list(self.each(table, columns, **types))
 
     def each(self, table: str, columns: Sequence[str], **types: str) -> Iterator[tuple[Any, ...]]:
-        """The same rows one by one, for a table too long for a list.
-
-        Raises:
-            SourceError: the database is damaged.
-        """
+        """The same rows one by one, for a table too long for a list."""
         columns_of_table = self._columns.get(table)
         if not columns_of_table:
             return
@@ -183,11 +175,9 @@ class Database:
         yield from self._fetch(f"SELECT {values} FROM {sql_name(table)}")
 
     def columns(self, table: str, columns: Sequence[str], only: Only | None = None, **types: str) -> pa.Table:
-        """Rows of a table as Arrow columns, for tables of millions of rows.
+        """Rows of a table as Arrow columns, for tables of millions of rows; a missing column is NULL.
 
         Args:
-            table: its name.
-            columns: the columns to read; a missing one is NULL.
             only: the rows to read; all if the table lacks the column in the condition.
             types: by column, as in `rows`, or `name` for the number of a string, or its text, which become a
                 dictionary of texts.
@@ -203,11 +193,7 @@ class Database:
         return pa.table({name: _joined(parts[name], _ARROW[kind]) for name, kind in kinds.items()})
 
     def chunks(self, table: str, columns: Sequence[str], only: Only | None = None, **types: str) -> Iterator[pa.Table]:
-        """The same rows, some tens of thousands at a time.
-
-        Raises:
-            SourceError: the database is damaged.
-        """
+        """The same rows, some tens of thousands at a time."""
         yield from map(pa.table, self._chunks(table, {name: types.get(name, "integer") for name in columns}, only))
 
     def _chunks(self, table: str, kinds: dict[str, str], only: Only | None) -> Iterator[dict[str, pa.Array]]:
@@ -438,7 +424,7 @@ def _of_type(column: str, kind: str) -> str:
 def damaged(label: str, layout: Layout, reason: str) -> SourceError:
     """The error for a database that cannot be read to its end.
 
-    The reason may repeat names from the file, so only printable characters of it are kept.
+    The reason may repeat names from the file, so only its printable characters are shown.
     """
     printable = "".join(letter for letter in reason[:200] if letter.isprintable())
     return SourceError(

@@ -22,7 +22,7 @@ _PIECE = 1 << 20
 _HEADER_BYTES = 100
 _SETTINGS = ("PRAGMA trusted_schema = OFF", "PRAGMA query_only = ON", "PRAGMA cell_size_check = ON")
 _LATER = {"-wal": "unmerged_wal", "-journal": "unfinished_database"}
-"""Files that SQLite keeps beside a database: the last writes, or what must be undone."""
+"""Files that SQLite writes next to a database: the last writes, or what must be undone."""
 
 
 @contextmanager

@@ -14,8 +14,7 @@ def text_lines(member: Member, longest: int, report: ReadReport | None = None) -
     """Lines without their ends.
 
     Args:
-        member: the file to read.
-        longest: bytes of a line to keep; a longer one comes with one byte more.
+        longest: bytes of a line to return; a longer one comes with one byte more.
         report: gets the damage, after the last line.
 
     Raises:

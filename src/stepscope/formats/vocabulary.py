@@ -2,7 +2,7 @@
 
 This is the only place that knows them. A reader turns them into the columns `category`, `kind` and
 `role` of the canonical tables, so that nothing after it matches a bare string. A word that is not
-here is kept as it is, with kind `other`, and counted.
+here stays as it is, with kind `other`, and is counted.
 """
 
 from __future__ import annotations

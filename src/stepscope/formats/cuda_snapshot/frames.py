@@ -50,7 +50,7 @@ class _StackNumber:
 
 
 class Stacks:
-    """The frames and stacks of a snapshot, each kept once."""
+    """The frames and stacks of a snapshot, each stored once."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from stepscope.base.errors import SourceError
@@ -33,22 +34,32 @@ ERRORS = {
 }
 
 
-def load(member: Member) -> Any:
-    """Reads the document.
+def _refused(member: Member, reason: str) -> SourceError:
+    return SourceError(
+        f"{member.label}: {reason}",
+        hint="it was cut or changed after it was written; copy it again, or record again",
+        slug="bad-inline-profile",
+    )
+
+
+def load(
+    member: Member, max_bytes: int = LARGEST_BYTES, refused: Callable[[Member, str], SourceError] = _refused
+) -> Any:
+    """Reads a JSON document.
 
     Raises:
         SourceError: it cannot be opened, is too large, or is not JSON.
     """
     with member.open() as stream:
-        text = stream.read(LARGEST_BYTES + 1)
-    if len(text) > LARGEST_BYTES:
-        raise _refused(member, f"larger than {LARGEST_BYTES >> 20} MiB")
+        text = stream.read(max_bytes + 1)
+    if len(text) > max_bytes:
+        raise refused(member, f"larger than {max_bytes >> 20} MiB")
     try:
         # NaN and Infinity, which Python writes though JSON lacks them, are no numbers.
         loaded = json.loads(strip_bom(text).decode("utf-8", errors="replace"), parse_constant=lambda _: None)
         return replace_surrogates(loaded) if b"\\u" in text else loaded
     except (ValueError, RecursionError) as error:
-        raise _refused(member, f"not a complete JSON document: {error}") from None
+        raise refused(member, f"not a complete JSON document: {error}") from None
 
 
 def replace_surrogates(loaded: Any) -> Any:
@@ -57,14 +68,6 @@ def replace_surrogates(loaded: Any) -> Any:
     """
     text = json.dumps(loaded, ensure_ascii=False)
     return json.loads(text.encode("utf-8", errors="replace"))
-
-
-def _refused(member: Member, reason: str) -> SourceError:
-    return SourceError(
-        f"{member.label}: {reason}",
-        hint="it was cut or changed after it was written; copy it again, or record again",
-        slug="bad-inline-profile",
-    )
 
 
 def facts_of(document: Any, tool: str) -> Facts:

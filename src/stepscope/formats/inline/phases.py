@@ -198,11 +198,11 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-# -- kept steps --------------------------------------------------------------------------------------
+# -- recorded steps --------------------------------------------------------------------------------------
 
 
 def read_steps(document: Mapping[str, Any], measured: Collection[str], report: ReadReport) -> pa.Table:
-    """The kept steps as rows of `phase_step`, each step's total time first.
+    """The recorded steps as rows of `phase_step`, each step's total time first.
 
     Args:
         document: the file's JSON object. Its `step_columns` name the values of a row: `step`,

@@ -1,8 +1,8 @@
 """Reads inline measurements: one file per process, in any of their historical shapes.
 
 * `timeline` by `device_N` and `stream_N`, with averages, as HugeCTR's notebook showed results (a list of hosts) and as
-  StepScope writes them, with raw samples beside the averages;
-* HugeCTR's own files: `events` with `measured_times_ms`, beside `iter_time_ms`;
+  StepScope writes them, with raw samples next to the averages;
+* HugeCTR's own files: `events` with `measured_times_ms`, and `iter_time_ms`;
 * those of its first version: a list of events with `layer_name` and `name`.
 """
 
@@ -296,7 +296,7 @@ def _adds(time_ns: int | None, weight: int) -> bool:
 
 
 def _of_all(statistics: Any, sampled: int) -> Iterator[Row]:
-    """The average of all measurements, if more were made than kept."""
+    """The average of all measurements, if not all were recorded."""
     if not isinstance(statistics, dict):
         return
     n = parse_uint(statistics.get("n"))

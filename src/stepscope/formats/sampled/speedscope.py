@@ -6,7 +6,6 @@ Source: https://www.speedscope.app/file-format-schema.json.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import Any
 from stepscope.base.errors import SourceError
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.frames import UNKNOWN, Frame
-from stepscope.formats.inline.document import number, parse_uint, replace_surrogates
+from stepscope.formats.inline.document import load, number, parse_uint
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled.stacks import Samples, none_sampled
 from stepscope.formats.tables import Facts, RankTables, ReadReport
@@ -80,16 +79,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
 
 
 def _load(member: Member) -> dict[str, Any]:
-    with member.open() as stream:
-        text = stream.read(_LARGEST_BYTES + 1)
-    if len(text) > _LARGEST_BYTES:
-        raise _refused(member, f"larger than {_LARGEST_BYTES >> 20} MiB")
-    try:
-        loaded = json.loads(strip_bom(text).decode("utf-8", "replace"))
-        if b"\\u" in text:
-            loaded = replace_surrogates(loaded)
-    except (ValueError, RecursionError) as error:
-        raise _refused(member, f"not a complete JSON document: {error}") from None
+    loaded = load(member, _LARGEST_BYTES, _refused)
     return loaded if isinstance(loaded, dict) else {}
 
 
