@@ -548,4 +548,4 @@ def test_what_to_ask_next_names_every_folder_that_has_a_file_of_the_run(tmp_path
     both = [full / "vm.0.phases.json", spare / "train-0-of-1.json.gz"]
     assert files._where(both) == f"'{full}' {spare}"
     assert files._where(both[1:]) == str(both[1])
-    assert files._where(both[1:], alone=False) == str(spare)
+    assert files._where(both[1:], single_rank=False) == str(spare)
