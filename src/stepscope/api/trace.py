@@ -347,7 +347,7 @@ def open_trace(
             hint="give them when the store is made: stepscope import SRC -o DIR",
             slug="filter-on-store",
         )
-    jobs = [_StoredJob(kept, source, source) for source in stores for kept in stored_jobs(source)]
+    jobs = [_StoredJob(cached, source, source) for source in stores for cached in stored_jobs(source)]
     if not files:
         return _of_jobs(jobs, job, ranks=ranks, steps=steps, strict=strict)
     from stepscope.store.build import is_cached, open_source, rebuild_cached
@@ -373,11 +373,11 @@ def open_trace(
         note = f"stepscope: {error.message}; what was read is not kept for the next question"
         getLogger("stepscope").warning(printable(note))
         directory = open_source(files, options, cache=False, progress=progress)
-    kept = is_cached(directory)
-    rebuild = partial(rebuild_cached, files, options, progress) if kept else None
-    scratch = None if kept else directory
+    cached = is_cached(directory)
+    rebuild = partial(rebuild_cached, files, options, progress) if cached else None
+    scratch = None if cached else directory
     try:
-        jobs += [_StoredJob(kept, directory, files[0], rebuild) for kept in stored_jobs(directory)]
+        jobs += [_StoredJob(cached, directory, files[0], rebuild) for cached in stored_jobs(directory)]
         return _of_jobs(jobs, job, ranks=ranks, steps=steps, strict=strict, scratch=scratch)
     except BaseException:
         if scratch is not None:

@@ -136,7 +136,7 @@ def command(
             raise tool.refusal("lists no metrics", "ask ncu, nvprof or rocprofv3")
         exec_command([executable_of(tool), *tool.query_metrics, *words])
     options, to_run = apart(words)
-    asked = LaunchOptions(
+    launch_request = LaunchOptions(
         tool=tool,
         command=to_run,
         wish=Request(
@@ -156,11 +156,11 @@ def command(
         longest_end_s=wait,
     )
     # Refused by all processes, before any of them runs.
-    asked.tool.check(asked.request(asked.folder / "rank"))
+    launch_request.tool.check(launch_request.request(launch_request.folder / "rank"))
     if earlier is not None and may_be_chosen(ranks, process_from(os.environ)):
         try:
-            wish = replace(asked.wish, kernels=_heaviest_kernels(earlier, top))
-            asked = replace(asked, wish=wish)
+            wish = replace(launch_request.wish, kernels=_heaviest_kernels(earlier, top))
+            launch_request = replace(launch_request, wish=wish)
         except Exception as error:
             if dry_run or print_rank:
                 raise
@@ -173,14 +173,14 @@ def command(
             exec_command(to_run)
     if dry_run or print_rank:
         try:
-            print_out(f"{dry_line(asked) if dry_run else about_process(ranks)}\n")
+            print_out(f"{dry_line(launch_request) if dry_run else about_process(ranks)}\n")
         except StepScopeError as error:
             raise UsageError(error.message, hint=error.hint, slug=error.slug) from None
         return
-    launched = launch(asked)
+    launched = launch(launch_request)
     if launched.speaks and launched.files and not launched.was_terminated:
         with reporting():
-            _report(asked, launched, stats=stats)
+            _report(launch_request, launched, stats=stats)
     if code := end_as(launched.status):
         raise click.exceptions.Exit(code)
 
@@ -195,14 +195,16 @@ def _heaviest_kernels(source: str, top: int) -> tuple[str, ...]:
         return heaviest_kernels(trace, top=top, source=source)
 
 
-def _report(asked: LaunchOptions, launched: Launched, *, stats: bool) -> None:
+def _report(launch_request: LaunchOptions, launched: Launched, *, stats: bool) -> None:
     """Printed at the end by the lowest chosen rank: where the files are, and how to read them."""
     print_err(f"stepscope launch: wrote {', '.join(map(str, launched.files))}")
-    if not asked.tool.reads:
+    if not launch_request.tool.reads:
         return
     if stats:
-        show(launched.files, asked.tool.question)
-    print_err(f"To read what all ranks wrote: {invoked_as()} {asked.tool.question} {shlex.quote(str(asked.folder))}")
+        show(launched.files, launch_request.tool.question)
+    print_err(
+        f"To read what all ranks wrote: {invoked_as()} {launch_request.tool.question} {shlex.quote(str(launch_request.folder))}"
+    )
 
 
 def show(files: Sequence[Path], question: str) -> None:

@@ -55,20 +55,20 @@ def helping(recordings: Sequence[OpenRecording], *, with_paths: bool) -> Iterato
 class _Process:
     """The helper, seen from the process that started it."""
 
-    def __init__(self, process: subprocess.Popen[str], asked: dict[str, Any]) -> None:
+    def __init__(self, process: subprocess.Popen[str], request: dict[str, Any]) -> None:
         self._process = process
         self._hello: dict[str, Any] | None = None
-        self._send(asked)
+        self._send(request)
 
     def make(self, place: int, *, of: int) -> Any:
         """Returns what it makes of one place; None if it has ended, cannot, or has other questions than this
         process."""
         if self._hello is None:
             self._hello = self._receive()
-        if self._hello.get("asked") != of:
+        if self._hello.get("questions") != of:
             return None
         self._send(place)
-        return self._receive().get("made")
+        return self._receive().get("result")
 
     def _send(self, what: Any) -> None:
         assert self._process.stdin is not None  # noqa: S101 - PIPE was asked for
@@ -97,10 +97,10 @@ def main() -> int:
             OpenRecording(recording["name"], Trace(store, ranks=recording["ranks"], steps=recording["steps"]))
         )
     with Report(recordings, with_paths=request["with_paths"]) as report:
-        send(asked=len(report.questions))
+        send(questions=len(report.questions))
         for line in lines:
             result = None
             with suppress(Exception):  # the process that asked then asks itself, and finds the same error
                 result = report.make(int(line))
-            send(made=result)
+            send(result=result)
     return 0

@@ -197,12 +197,12 @@ def _again(query: str, number: str) -> Call:
     if words[1] == "findings":
         return _a_call("findings", recording=number, **given)
     types = {parameter.name: parameter.type for parameter in find(words[1]).parameters}
-    own = {
+    question_parameters = {
         name: json.loads(given.pop(name)) if types[name] in ("int", "float") else given.pop(name)
         for name in tuple(given)
         if name in types
     }
-    parameters = {"parameters": own} if own else {}
+    parameters = {"parameters": question_parameters} if question_parameters else {}
     return _a_call("ask", question=words[1], recording=number, **given, **parameters)
 
 

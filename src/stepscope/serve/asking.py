@@ -156,9 +156,9 @@ def _answer(question: Question, recordings: Sequence[OpenRecording], read: dict[
     if question.recordings == "one":
         return recordings[0].trace.ask(question.name, **read)
     if refused := [option for option in ("rank", "step") if option in read]:
-        declared = [one.name for one in question.parameters]
+        declared = [item.name for item in question.parameters]
         check_name(refused[0], declared, "parameter", of=question.name)
-    traces, names = [one.trace for one in recordings], [one.name for one in recordings]
+    traces, names = [item.trace for item in recordings], [item.name for item in recordings]
     return ask_of_several(question.name, traces, names=names, **read)
 
 

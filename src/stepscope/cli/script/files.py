@@ -118,7 +118,7 @@ class RecordedFiles:
             print_err(f"note: the script {also}recorded by itself, into {', '.join(script_folders)}")
         # A tracer that has started warns itself about what it did not record.
         elif not new and (self._tracer is None or "torch" not in sys.modules):
-            print_err(_nothing_recorded_text())
+            print_err(_no_recording_text())
         for path in new:
             instead = ", in place of an earlier one" if path in self._before else ""
             print_err(f"wrote {path}{instead}")
@@ -152,7 +152,7 @@ def _where(new: list[Path], *, single_rank: bool = True) -> str:
     return typed_sources([str(place) for place in places])
 
 
-def _nothing_recorded_text() -> str:
+def _no_recording_text() -> str:
     if "torch" not in sys.modules:
         return "stepscope: nothing was recorded: the script did not import torch in this process"
     return (

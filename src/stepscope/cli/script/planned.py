@@ -103,7 +103,7 @@ class ScriptPlan:
         if self._failed is not None:
             raise self._failed
         if not survey.labels:
-            raise self._nothing(survey, failure)
+            raise self._no_plan_error(survey, failure)
         if failure:
             _report(f"{self._name} {failure} after its plan was written; the plan is not affected")
 
@@ -153,12 +153,12 @@ class ScriptPlan:
         lines.append(f"To measure all {events} events takes about {needed} iterations{ran}.")
         return lines
 
-    def _nothing(self, survey: Survey, failure: str) -> StepScopeError:
-        alone = shlex.join(["python", *(["-m"] if self.module else []), *self.command])
+    def _no_plan_error(self, survey: Survey, failure: str) -> StepScopeError:
+        plain_command = shlex.join(["python", *(["-m"] if self.module else []), *self.command])
         if failure:
             return StepScopeError(
                 f"{self._name} {failure} before an iteration of it was watched",
-                hint=f"check whether it runs alone: {alone}",
+                hint=f"check whether it runs alone: {plain_command}",
                 slug="script-failed",
             )
         if survey.error is not None:
