@@ -91,20 +91,22 @@ def without_ranks(scope: Scope, ranks: Sequence[int]) -> Iterator[Scope]:
 
 
 @contextmanager
-def without_damaged_ranks(recordings: Sequence[ComparedRun], *, alike: bool) -> Iterator[tuple[list[ComparedRun], str]]:
+def without_damaged_ranks(
+    recordings: Sequence[ComparedRun], *, same_ranks: bool
+) -> Iterator[tuple[list[ComparedRun], str]]:
     """Recordings without damaged ranks, and a sentence about these.
 
     Args:
-        alike: a rank is the same in all recordings, so a rank damaged in one is left out of all.
+        same_ranks: a rank is the same in all recordings, so a rank damaged in one is left out of all.
     """
     damaged = [damaged_ranks(one.scope) for one in recordings]
     union = tuple(sorted({rank for ranks in damaged for rank in ranks}))
     told = [f"{ranks_text(ranks)} of {one.role}" for one, ranks in zip(recordings, damaged, strict=True) if ranks]
-    words = f"Damaged, and left out{' of both' if alike else ''}: {'; '.join(told)}." if told else ""
+    words = f"Damaged, and left out{' of both' if same_ranks else ''}: {'; '.join(told)}." if told else ""
     with ExitStack() as stack:
         yield (
             [
-                replace(one, scope=stack.enter_context(without_ranks(one.scope, union if alike else ranks)))
+                replace(one, scope=stack.enter_context(without_ranks(one.scope, union if same_ranks else ranks)))
                 for one, ranks in zip(recordings, damaged, strict=True)
             ],
             words,

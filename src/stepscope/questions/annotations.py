@@ -16,16 +16,16 @@ from stepscope.query.scope import Scope
 from stepscope.schema.device_work import WORK
 
 _RANGES = """
-    SELECT every.rank, every.span, every.thread, least(every.depth, 7) AS depth,
-        every.start_ns AS first_ns, every.start_ns + every.dur_ns AS last_ns,
-        kept.id IS NOT NULL AS kept, coalesce(kept.start_ns, 0) AS start_ns,
-        coalesce(kept.start_ns + kept.dur_ns, 0) AS end_ns, coalesce(kept.self_ns, 0) AS self_ns,
-        every.name, coalesce(json_extract_string(every.other_args, '$.domain'), '') AS domain,
-        coalesce(json_extract_string(every.other_args, '$.category'), '') AS category
-    FROM (SELECT * FROM {every} WHERE {chosen}) AS every
-    LEFT JOIN (SELECT * FROM host_event WHERE {chosen}) AS kept
-        ON (kept.rank, kept.id) = (every.rank, every.id)
-    ORDER BY every.rank, every.id
+    SELECT recorded.rank, recorded.span, recorded.thread, least(recorded.depth, 7) AS depth,
+        recorded.start_ns AS first_ns, recorded.start_ns + recorded.dur_ns AS last_ns,
+        chosen.id IS NOT NULL AS in_part, coalesce(chosen.start_ns, 0) AS start_ns,
+        coalesce(chosen.start_ns + chosen.dur_ns, 0) AS end_ns, coalesce(chosen.self_ns, 0) AS self_ns,
+        recorded.name, coalesce(json_extract_string(recorded.other_args, '$.domain'), '') AS domain,
+        coalesce(json_extract_string(recorded.other_args, '$.category'), '') AS category
+    FROM (SELECT * FROM {unfiltered} WHERE {chosen}) AS recorded
+    LEFT JOIN (SELECT * FROM host_event WHERE {chosen}) AS chosen
+        ON (chosen.rank, chosen.id) = (recorded.rank, recorded.id)
+    ORDER BY recorded.rank, recorded.id
 """
 """All ranges with their recorded ends, between which work was launched, and those of the requested part,
 as its window cuts them."""
@@ -98,7 +98,7 @@ def named_ranges(scope: Scope, by: str = "name", all: bool = False) -> ArrowTabl
     import pyarrow.compute as pc
 
     chosen = "kind = 'annotation'" + ("" if all else " AND role IS DISTINCT FROM 'step'")
-    rows = scope.sql(_RANGES.format(every=scope.unfiltered("host_event"), chosen=chosen))
+    rows = scope.sql(_RANGES.format(unfiltered=scope.unfiltered("host_event"), chosen=chosen))
     ranges, first, above = _nested(rows, scope.part.window, by)
     count = len(first)
     columns: dict[str, Any] = {}
@@ -108,7 +108,7 @@ def named_ranges(scope: Scope, by: str = "name", all: bool = False) -> ArrowTabl
         columns[name] = pc.if_else(empty, pa.scalar(None, pa.string()), texts)
     if by == "path":
         columns["path"], columns["depth"] = _places(rows.column("name").take(first), above)
-    requested = {name: values[ranges["kept"]] for name, values in ranges.items()}
+    requested = {name: values[ranges["in_part"]] for name, values in ranges.items()}
     columns |= _host_time(requested, count) | _device_time(scope, requested, count)
     answer = pa.table(columns)
     largest = [("device_busy_ns", "descending"), ("host_total_ns", "descending")]

@@ -82,7 +82,7 @@ def diff(recordings: Sequence[ComparedRun], by: str | None = None) -> ArrowTable
     [What got slower or faster](../diff.md) has examples, and explains what intervals cover and how a CI job fails on a
     change.
     """
-    with without_damaged_ranks(recordings, alike=True) as (valid, left_out):
+    with without_damaged_ranks(recordings, same_ranks=True) as (valid, left_out):
         return _compared(valid, by, left_out)
 
 

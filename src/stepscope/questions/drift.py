@@ -35,16 +35,16 @@ _COLUMNS = (
 _EVENTS = {
     "kernel": f"""
         SELECT rank, step, name, start_ns, dur_ns, kind = 'computation' AS computes,
-            hash(grid_x, grid_y, grid_z, block_x, block_y, block_z) AS alike
+            hash(grid_x, grid_y, grid_z, block_x, block_y, block_z) AS shape
         FROM device_event WHERE {KERNELS}
     """,
     "operator": """
-        SELECT rank, step, name, start_ns, dur_ns, false AS computes, hash(input_id) AS alike
+        SELECT rank, step, name, start_ns, dur_ns, false AS computes, hash(input_id) AS shape
         FROM host_event WHERE kind = 'operator' AND NOT recursive
     """,
     "step": """
         SELECT rank, step, 'step' AS name, start_ns, end_ns - start_ns AS dur_ns, false AS computes,
-            hash(0) AS alike
+            hash(0) AS shape
         FROM step SEMI JOIN counted_step USING (rank, span, step)
     """,
 }
@@ -55,14 +55,14 @@ _ALL = "all kernels"
 _VALUES = """
     WITH counted_step AS ({counted}), event AS ({events}),
     usual AS (
-        SELECT rank, name, alike, median(dur_ns) AS usual_ns, sum(dur_ns)::BIGINT AS weight
-        FROM event GROUP BY rank, name, alike HAVING median(dur_ns) > 0
+        SELECT rank, name, shape, median(dur_ns) AS usual_ns, sum(dur_ns)::BIGINT AS weight
+        FROM event GROUP BY rank, name, shape HAVING median(dur_ns) > 0
     )
     SELECT rank, name, step, bool_or(computes) AS computes,
         median(dur_ns) / any_value(usual_ns) AS ratio, any_value(weight) AS weight,
         count(*) FILTER (dur_ns > 2 * usual_ns) AS outliers
-    FROM event JOIN usual USING (rank, name, alike) WHERE step IS NOT NULL
-    GROUP BY rank, name, alike, step
+    FROM event JOIN usual USING (rank, name, shape) WHERE step IS NOT NULL
+    GROUP BY rank, name, shape, step
 """
 _NAMES = """
     WITH counted_step AS ({counted}), event AS ({events})

@@ -17,7 +17,7 @@ _EVENTS = {
     "device": ("device_event", WORK),
 }
 """The table of events, and the condition on them, by form."""
-_CUT = "SELECT * FROM {every} AS event SEMI JOIN {table} USING (rank, id)"
+_CUT = "SELECT * FROM {unfiltered} AS event SEMI JOIN {table} USING (rank, id)"
 """The recorded durations of events that a window keeps: a cut must not make an event short."""
 _STEPS = f"""
     SELECT rank, 'step' AS name, start_ns, end_ns - start_ns AS dur_ns
@@ -26,12 +26,12 @@ _STEPS = f"""
 _HISTOGRAM = f"""
     WITH event AS ({{events}}),
     timed AS (
-        SELECT name, dur_ns, count(*) AS alike, min((start_ns, rank)) AS first
+        SELECT name, dur_ns, count(*) AS events, min((start_ns, rank)) AS first
         FROM event WHERE name = $event OR $event IS NULL GROUP BY name, dur_ns
     ),
     named AS (
         SELECT name, min(dur_ns) AS shortest, max(dur_ns) + 1 AS end_ns, greatest(min(dur_ns), 1) AS unit,
-            least({_BINS}, ceil(2 * cbrt(sum(alike))))::BIGINT AS bins, sum(alike) AS everyone, sum(dur_ns * alike) AS all_ns
+            least({_BINS}, ceil(2 * cbrt(sum(events))))::BIGINT AS bins, sum(events) AS everyone, sum(dur_ns * events) AS all_ns
         FROM timed GROUP BY name
     ),
     edged AS (
@@ -42,8 +42,8 @@ _HISTOGRAM = f"""
         FROM named
     ),
     bin AS (SELECT name, everyone, all_ns, unnest(edges[:-2]) AS from_ns, unnest(edges[2:]) AS to_ns FROM edged)
-    SELECT timed.name, from_ns, to_ns, sum(alike)::BIGINT AS count, sum(alike) / everyone AS count_share_ratio,
-        sum(dur_ns * alike)::BIGINT AS total_ns, sum(dur_ns * alike) / nullif(all_ns, 0) AS share_ratio,
+    SELECT timed.name, from_ns, to_ns, sum(events)::BIGINT AS count, sum(events) / everyone AS count_share_ratio,
+        sum(dur_ns * events)::BIGINT AS total_ns, sum(dur_ns * events) / nullif(all_ns, 0) AS share_ratio,
         arg_max(first[2], dur_ns) AS rank, arg_max(first[1], dur_ns) AS start_ns, max(dur_ns) AS dur_ns
     FROM timed ASOF JOIN bin ON timed.name = bin.name AND timed.dur_ns >= bin.from_ns
     GROUP BY timed.name, from_ns, to_ns, everyone, all_ns ORDER BY all_ns DESC, timed.name, from_ns
@@ -97,6 +97,8 @@ def durations(scope: Scope, by: str = "operator", event: str | None = None) -> A
     events = _STEPS
     if by != "step":
         table, kind = _EVENTS[by]
-        source = table if scope.part.window is None else f"({_CUT.format(every=scope.unfiltered(table), table=table)})"
+        source = (
+            table if scope.part.window is None else f"({_CUT.format(unfiltered=scope.unfiltered(table), table=table)})"
+        )
         events = f"SELECT rank, name, start_ns, dur_ns FROM {source} WHERE {kind}"
     return scope.sql(_HISTOGRAM.format(events=events), {"event": event})

@@ -50,7 +50,7 @@ def metrics_diff(recordings: Sequence[ComparedRun]) -> ArrowTable:
     has, the other side is NULL. Counters vary from run to run, by some per cent if caches decide, and one measurement
     does not show by how much. A rank that is damaged on one side is left out on both.
     """
-    with without_damaged_ranks(recordings, alike=True) as (valid, left_out):
+    with without_damaged_ranks(recordings, same_ranks=True) as (valid, left_out):
         return _compared(valid, left_out)
 
 

@@ -118,7 +118,7 @@ def scaling(
             f"below={below:g} is not an efficiency", hint="give a number from 0 to 1; 0.8 is 80 %", slug="bad-parameter"
         )
     sizes = [_ranks(run.scope) for run in runs]
-    with without_damaged_ranks(runs, alike=False) as (valid, left_out):
+    with without_damaged_ranks(runs, same_ranks=False) as (valid, left_out):
         return _compared(valid, sizes, mode, below, by, left_out)
 
 
