@@ -56,7 +56,7 @@ def test_the_same_words_are_below_the_phases_and_in_json(answer):
         "Verdict: Straggling rank: the others wait 30.00 ms per step for rank 1: all-reduce "
         "takes 40.00 ms on them and 10.00 ms on it; no other phase is longer on it: it loses the "
         "time within backward. Next: Look at rank 1: its share of the work (longer sequences, "
-        "larger batches), its clocks, other processes on its node; a trace of it beside another: "
+        "larger batches), its clocks, other processes on its node; a trace of it and another: "
         "`stepscope record --trace --ranks 0,1 -- train.py`.",
         "Also: residual (20.0 %). --by verdict has their evidence.",
     ]

@@ -60,7 +60,7 @@ def test_bounds_and_the_trade_off_are_in_the_words(make_store: Any, monkeypatch:
     monkeypatch.setattr("stepscope.findings.rules.all_rules", lambda: (of(finding),))
     table = ask(find("findings"), make_store(Job().kernel("work", 900_000).rows()))
     words = "\n".join(line.text for line in answer_lines(table, Layout(width=200)))
-    assert "saves 100.0 µs to 400.0 µs a step (at most 40.0 %)" in words
+    assert "save 100.0 µs to 400.0 µs a step (at most 40.0 %)" in words
     assert "Change it.\n   Trade-off: Memory." in words
     assert '"shown_by": "half of the steps are so"' in table.rows()[0]["evidence"]
 

@@ -320,7 +320,7 @@ def test_one_step_alone(answer: Any) -> None:
 def test_its_words_are_among_the_columns_of_a_prompt(answer: Any) -> None:
     lines = repr(answer("summary", TRAINING)).splitlines()
     assert lines[1].split()[-1] == "text"
-    assert any("Communication-bound: " in line for line in lines)
+    assert any("Communication-bound:" in line for line in lines)
     assert max(map(len, lines)) <= 80
 
 
