@@ -1,9 +1,8 @@
 """Aligns two trees of steps: finds the node of one that corresponds to each node of the other.
 
-Nodes of one name and kind with the same parent correspond. Among the rest, modules with the same
-parent correspond if their class and their parts agree (they were renamed), and a module that agrees
-with one elsewhere was moved; an operator or a range that only one side has around the same part is skipped.
-Uncertain cases (two alike on one side, three on the other) are shown as gone and as new.
+Nodes of one name and kind with the same parent correspond. Of the rest, modules with the same parent were renamed if
+class and parts agree, and a module that agrees with one elsewhere was moved; an operator or range that only one side
+has around the same part is skipped. Uncertain cases are shown as removed and added.
 """
 
 from __future__ import annotations
@@ -69,10 +68,8 @@ def _without(parts: dict[Key, Node], others: dict[Key, Node]) -> list[Node]:
 
 
 def _pass_over(parts: dict[Key, Node], others: dict[Key, Node]) -> None:
-    """Moves the contents of wrappers up beside them, in place, if the other side has them without the wrapper.
-
-    Only if they make up most of the wrapper: nodes with less in common need not be the same.
-    """
+    """Moves the contents of wrappers up in place, if the other side has them unwrapped and they are most of the
+    wrapper."""
     for wrapper in _without(parts, others):
         if wrapper.kind not in _WRAPPERS:
             continue
@@ -127,11 +124,8 @@ def _do_similar(left: Node, right: Node) -> bool:
 
 
 def _mark_moved(root: Pair) -> None:
-    """Links modules that are gone in one place to those that are new in another.
-
-    There must be exactly one gone and one new of a shape, with the same name or with inner modules: a linear layer
-    that is gone is not the one that is new elsewhere.
-    """
+    """Links modules removed in one place to those added in another: the only one of a shape, with inner modules or its
+    name."""
     removed: dict[Any, list[tuple[str, Pair]]] = defaultdict(list)
     new: dict[Any, list[tuple[str, Pair]]] = defaultdict(list)
     for path, pair in _one_sided(root, ()):

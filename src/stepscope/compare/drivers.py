@@ -16,8 +16,8 @@ _DRIVES = 0.1
 _IS_IT = 0.8
 """A part with at least this share of a node's change represents the node."""
 _MATTERS = 0.01
-"""Smaller changes, relative to the total, within an unchanged total are left to the table: among hundreds
-of rows some always seem to have changed."""
+"""Within an unchanged total smaller changes are left to the table: among hundreds of rows some always seem to change.
+"""
 
 _ONE_SIDED = ("added", "removed")
 
@@ -27,10 +27,9 @@ class Drivers:
     """The rows of a comparison that explain it.
 
     Args:
-        total: the row of the total; None where it was not measured on both sides.
-        parts: the reasons of its change; what changed all the same where it did not change, or not
-            clearly; what changed at all where there is no whole. The largest changes first.
-        against: what changed as much the other way, where the whole changed.
+        total: its row; None where it was not measured on both sides.
+        parts: the reasons of its change; what changed anyway where it did not, or where there is no total.
+        against: what changed as much the other way, where the total changed.
     """
 
     total: Row | None
@@ -55,10 +54,7 @@ def find_drivers(rows: Sequence[Row]) -> Drivers:
 
 
 def _deepest(rows: Sequence[Row], is_reason: Callable[[Row], bool]) -> list[Row]:
-    """For each outermost reason in a tree's rows, the deepest node that represents it.
-
-    Kernels are left to the table: their launching operator names them.
-    """
+    """For each outermost reason in a tree's rows, the deepest node that represents it; kernels are left to the table."""
     reasons: list[Row] = []
     place = 1
     while place < len(rows):

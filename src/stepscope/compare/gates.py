@@ -1,8 +1,7 @@
 """Gates on a comparison: `step_time > +3%` fails if the step became more than 3 % slower.
 
-A gate is a name, `>` or `<`, and a signed change, in per cent or as a time. It fails if the
-change of the mean lies beyond that. A change whose 95 % interval contains 0 counts as no change;
-without an interval the result is unknown.
+A gate is a name, `>` or `<`, and a signed change of the mean, in per cent or as a time. A change whose 95 % interval
+contains 0 counts as none; without an interval the result is unknown.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from stepscope.base.known_names import did_you_mean
 from stepscope.compare.sides import ANSWERED_LIKE
 
 STEP_TIME = "step_time"
-"""Names the entire step or iteration, whatever the table is about: without the profiler, if both sides have such
-steps."""
+"""Names the entire step or iteration in any form: without the profiler, if both sides have such steps."""
 _FORMS_WITH_STEP = ("label", "phase")
 
 _GATE = re.compile(
@@ -76,11 +74,7 @@ class Judged:
 
 
 def parse_gate(text: str) -> Gate:
-    """Parses a gate: `step_time > +3%`, `backward > +2ms`, `kernel:gemm < -5%`.
-
-    Raises:
-        UsageError: the text is not a gate; says where it becomes invalid.
-    """
+    """Parses a gate, `step_time > +3%`, `kernel:gemm < -5%`; raises UsageError that says where it becomes invalid."""
     match = _GATE.fullmatch(text)
     if match is None:
         place, wrong = _where(text)
@@ -127,10 +121,7 @@ Compare = Callable[[str | None], Sequence[Row]]
 
 
 def judge(gate: Gate, compare: Compare, by: str | None) -> Judged:
-    """Judges a gate on two recordings.
-
-    Args:
-        by: the form of the comparison if the gate does not name one.
+    """Judges a gate on two recordings; `by` is the form of the comparison if the gate names none.
 
     Raises:
         SourceError: the recordings cannot be compared by the gate's form.

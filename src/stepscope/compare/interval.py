@@ -1,7 +1,6 @@
 """Means over ranks, and the uncertainty of the difference of two of them.
 
-Means are exact fractions, so that parts add up to their total; they are rounded once, together with
-the total (`rounding`).
+Means are exact fractions, so that parts add up to their total; they are rounded once, together.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from stepscope.base.statistics import student_t
 
 @dataclass(frozen=True, slots=True)
 class RankMean:
-    """What one rank measured: a mean, its number of samples, and their sample standard deviation.
+    """What one rank measured: mean, number of samples, and their standard deviation (None for fewer than two, or an
+    average).
 
-    `std_ns` is None with fewer than two samples, or if the file has only an average. `effective` is the number of
-    equally weighted samples with the same information; None if the samples are equally weighted.
+    `effective` is the number of equally weighted samples with the same information; None for equal weights.
     """
 
     mean_ns: Fraction
@@ -56,10 +55,8 @@ def deviation(samples: Sequence[float], mean: Fraction, count: int) -> float | N
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The average over ranks of their means, with its standard error and degrees of freedom.
-
-    `error_ns` is None if a rank has too few samples.
-    """
+    """The average over ranks of their means, with its standard error (None with too few samples) and degrees of
+    freedom."""
 
     mean_ns: Fraction
     samples: int
@@ -73,11 +70,10 @@ class Timing:
 
 
 def over_ranks(ranks: Sequence[RankMean]) -> Timing:
-    """The average of ranks' means; all ranks have the same weight, however many steps they recorded.
+    """The average of ranks' means, equally weighted, however many steps they recorded.
 
-    Ranks wait for one another, so their errors are not independent and do not shrink with the number
-    of ranks. The standard error is the mean of theirs, which is the largest that it can be; the
-    degrees of freedom are those of the rank with the fewest samples.
+    Ranks wait for one another, so errors do not shrink with their number: the standard error is the mean of theirs, its
+    largest possible value, with the degrees of freedom of the rank with the fewest samples.
     """
     mean = sum((rank.mean_ns for rank in ranks), Fraction(0)) / len(ranks)
     fewest = min(rank.effective_samples for rank in ranks)
@@ -95,8 +91,7 @@ def over_ranks(ranks: Sequence[RankMean]) -> Timing:
 def interval_of_change(before: Timing, after: Timing) -> tuple[float, float] | None:
     """Welch's 95 % interval of `after` minus `before` in ns; None if unknown.
 
-    B. L. Welch, "The generalization of 'Student's' problem when several different population
-    variances are involved", Biometrika 34 (1947); degrees of freedom after F. E. Satterthwaite.
+    B. L. Welch, Biometrika 34 (1947); degrees of freedom after F. E. Satterthwaite.
     """
     if before.error_ns is None or after.error_ns is None:
         return None

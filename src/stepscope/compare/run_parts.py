@@ -1,9 +1,9 @@
 """The parts of a run's traced step, rank by rank, by which runs of different sizes are compared.
 
-With a device: computation, exposed communication and exposed copies as in `device-time`, and its idle time by what the
-host did meanwhile. If every rank of the job was recorded and steps are marked, a rank's exposed communication beyond
-the least of any rank in that step is *imbalance*: the rank that arrives last waits for nobody. The rest is *exposed
-transfer*. Without a device: what the host did, as in `steps`. Either way parts add up to the step.
+With a device: computation, exposed communication and copies as in `device-time`, and idle time by what the host did. If
+every rank was recorded and steps are marked, exposed communication beyond the least of any rank in that step is
+*imbalance*: the last rank waits for nobody; the rest is *exposed transfer*. Without a device: what the host did, as in
+`steps`. Parts add up to the step.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def as_rows(steps: Steps) -> list[dict[str, Any]]:
 
 
 def separates_waiting(scope: Scope, steps: Steps) -> bool:
-    """Whether waiting can be separated from transfer: every rank of the job was recorded, and marks show which of their
-    steps correspond. True if nothing communicates."""
+    """Whether waiting can be separated from transfer: nothing communicates, or every rank was recorded and steps
+    correspond."""
     if not any(parts.get(COMMUNICATION) for of_rank in steps.values() for parts in of_rank.values()):
         return True
     size = scope.value("SELECT max(world_size) FROM rank")

@@ -1,8 +1,5 @@
-"""Runs on different numbers of ranks: the measurements of each, and how each label scales.
-
-A run has the rows of `inline`, of `phases` if nothing was measured inline, or the parts of its traced steps
-(`run_parts`).
-"""
+"""Runs on different numbers of ranks: their measurements (`inline`, else `phases`, else `run_parts`), and how each
+scales."""
 
 from __future__ import annotations
 
@@ -27,8 +24,8 @@ _MODELS: dict[str, dict[str, Callable[[int], float]]] = {
     "weak": {"t = a + b log2(ranks)": math.log2, "t = a + b (1 - 1/ranks)": lambda ranks: 1 - 1 / ranks},
     "strong": {"t = a + b / ranks": lambda ranks: 1 / ranks},
 }
-"""Models that extrapolate a label's time to twice the ranks, by mode: collectives over trees or rings; Amdahl's
-law, which includes the ring as a case."""
+"""Models that extrapolate a label's time to twice the ranks, by mode: trees or rings; Amdahl's law, which includes the
+ring."""
 
 Key = tuple[str, int]
 Row = dict[str, Any]
@@ -99,7 +96,7 @@ def compare(runs: Iterable[Run], *, mode: str, below: float) -> list[Row]:
     """Each row is a label in a run; the entire iteration comes first, then labels in order of execution.
 
     Args:
-        runs: the runs; the others are compared with the one with the fewest ranks.
+        runs: all are compared with the one with the fewest ranks.
         mode: `weak` if every rank has the same work in all runs, `strong` if all work is shared.
         below: a label stops scaling if its efficiency is below this.
     """
@@ -173,9 +170,8 @@ def _how_sure(efficiency: float | None, reference: Timing, here: Timing) -> Row:
 def _serial(row: Row, times: float, mode: str) -> Row:
     """The serial part of the work, and its interval, on `times` as many ranks as in the smallest run.
 
-    Strong: the experimentally determined serial fraction e = (1/S - 1/p) / (1 - 1/p) of A. H. Karp and
-    H. P. Flatt, "Measuring parallel processor performance", CACM 33 (1990). Weak: s = (p - S) / (p - 1)
-    of J. L. Gustafson's scaled speedup, "Reevaluating Amdahl's law", CACM 31 (1988).
+    Strong: the serial fraction e = (1/S - 1/p) / (1 - 1/p) of A. H. Karp and H. P. Flatt, CACM 33 (1990). Weak: s = (p
+    - S) / (p - 1) of J. L. Gustafson's scaled speedup, CACM 31 (1988).
     """
 
     def fraction(efficiency: float | None) -> float | None:
@@ -224,8 +220,8 @@ def _fit(model: str, basis: Callable[[int], float], points: dict[int, float], at
 def _next(key: Key, runs: Sequence[Run], mode: str) -> Row:
     """Extrapolates a label to twice the ranks, by least squares of the mode's best-fitting model.
 
-    The interval is that of a new measurement (N. R. Draper and H. Smith, "Applied Regression Analysis"),
-    from the model's error or that of the measurements, whichever is larger.
+    The interval is that of a new measurement (N. R. Draper and H. Smith, "Applied Regression Analysis"), from the
+    model's error or the measurements', whichever is larger.
     """
     of_size: dict[int, list[_Label]] = {}
     for run in runs:

@@ -76,9 +76,9 @@ def _text(value: Any) -> str:
 
 
 def differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Settings that differ, each with both values; `UNSET` for a side that does not state it.
+    """Settings that differ, with both values; `UNSET` for a side without it.
 
-    Settings that only one side could state are left out: a variable of the environment counts if both list theirs.
+    Settings that only one side could state are left out: environment variables count if both list theirs.
     """
     both = before.keys() & after.keys()
     listed = "torch" in both  # StepScope's own settings, which name every variable that is set

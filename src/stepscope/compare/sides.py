@@ -1,8 +1,4 @@
-"""One side of a comparison: the average time of a recording's step and of each of its parts.
-
-Everything is per step and averaged over ranks, whatever was recorded, so that recordings of different
-lengths and numbers of ranks can be compared. The samples behind a mean are steps.
-"""
+"""One side of a comparison: a recording's mean step and its parts, per step and averaged over ranks; samples are steps."""
 
 from __future__ import annotations
 
@@ -30,8 +26,8 @@ ANSWERED_LIKE = {
     "label": "inline",
     "phase": "phases",
 }
-"""What can be compared, and the question whose conventions (and data-quality checks) apply. In
-order of preference: the default is the first that both recordings have."""
+"""What can be compared, and the question whose conventions and checks apply, by preference: the first that both have.
+"""
 
 SUMMED = ("category", "operator", "kernel", "module", "phase")
 """Forms whose parts add up to the total."""
@@ -52,9 +48,11 @@ class Part:
 class Side:
     """A recording in one form of the comparison.
 
-    Parts that were not recorded are missing. `total` is None if there is no total to compare, as in inline measurements
-    without complete iterations. `of` says what the total is the sum of. Names of labels end in `#` and the occurrence.
-    `calls` includes what ran without taking any of the compared time: operators without device work.
+    Args:
+        of: what the total is the sum of.
+        total: None if there is none, as in inline measurements without complete iterations.
+        parts: the recorded ones; labels end in `#` and the occurrence.
+        calls: with those that took none of the compared time: operators without device work.
     """
 
     of: str

@@ -49,15 +49,12 @@ _KINDS = "SELECT DISTINCT kernel, name, grid, block, operator_name, dims FROM ({
 
 
 class Slowed(NamedTuple):
-    """A kernel that ran both beside communication and without, with the same name, launch shape and inputs.
+    """A kernel with the same name, launch shape and inputs, with and without communication at the same time.
 
     Args:
-        name, grid, block, operator, dims: its identity; `dims` as in `operator_input`.
-        beside, alone: numbers of runs beside communication, and without.
-        beside_ns, alone_ns: their mean durations, averaged over devices.
-        ratio: by how much a run is longer beside communication, relative to one without.
-        low, high: its 95 % interval (Welch).
-        slowdown_ns: by how much its runs beside communication were longer in total.
+        overlapped, clear: numbers of runs with communication, and without; with their mean durations over devices.
+        ratio: by how much an overlapped run is longer; `low`, `high`: its 95 % interval (Welch).
+        slowdown_ns: the total extra time of overlapped runs.
     """
 
     name: str
@@ -91,10 +88,7 @@ class Slowing(NamedTuple):
 
 
 def slowed(scope: Scope) -> Slowing:
-    """Compares the runs of each kernel beside communication with those without, device by device.
-
-    Runs with communication beside a part of their time count as neither.
-    """
+    """Compares each kernel's runs with and without communication, by device; partly overlapped ones count as neither."""
     sides: dict[_Kind, list[tuple[RankMean, RankMean]]] = {}
     lacking: set[_Kind] = set()
     window = scope.part.window
@@ -123,9 +117,7 @@ def slowed(scope: Scope) -> Slowing:
 
 
 def _on_device(runs: Columns, work: Columns, device: int) -> tuple[dict[int, tuple[RankMean, RankMean]], list[int]]:
-    """For each kernel of a device its runs without communication and beside it, and the kernels that
-    ran beside it but too rarely on either side.
-    """
+    """For each kernel of a device its clear and overlapped runs, and the kernels with too few of either."""
     during = union_of(work, (work["device"] == device) & (work["work"] == COMMUNICATION))
     length = runs["end_ns"] - runs["start_ns"]
     hidden = covered(during, runs["start_ns"], runs["end_ns"])

@@ -1,8 +1,7 @@
-"""Builds a tree of a recording's step: direction, modules, operators inside, kernels, and what the host did
-while the device was idle.
+"""Builds a tree of a recording's step: direction, modules, operators, kernels, and what the host did while devices
+idled.
 
-Every moment of a step is in one leaf, so that parts add up to their parents and to the step
-(`analysis/steps/exclusive.py`). Without a device the leaves are the host's self times.
+Every moment of a step is in one leaf (`analysis/steps/exclusive.py`). Without a device the leaves are host self times.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ from stepscope.query.scope import Scope
 from stepscope.schema.device_work import WORK
 
 IDLE = "(device idle)"
-"""The node of a step's time in which all devices of the recording are idle; below it is what the host
-did meanwhile."""
+"""The node of a step's time in which all devices idle; below it is what the host did meanwhile."""
 REPLAYED = "CUDA graph (unattributed)"
 ITSELF = "(itself)"
 
@@ -50,8 +48,7 @@ _NO_ROW = -1
 
 @dataclass
 class Node:
-    """A node: its identity, its parts, and for each step its own time (ns) and number of pieces
-    of work.
+    """A node: its identity, its parts, and for each step its self time (ns) and number of pieces of work.
 
     Args:
         kind: step, direction, module, operator, range, kernel or idle.
@@ -111,8 +108,7 @@ class Tree:
         return self.part_of(self.root)
 
     def part_of(self, node: Node | None) -> Part:
-        """A node's mean over steps and ranks, and how often its own work ran in a step; for None, of
-        something that ran in none of the steps."""
+        """A node's mean over steps and ranks, and how often its own work ran in a step; None ran in no step."""
         timing = padded({} if node is None else node.total, self.steps)
         count = 0 if node is None else node.self_count
         return Part(timing, count / sum(self.steps.values()))
@@ -270,10 +266,7 @@ def _add_rows(root: Node, scope: Scope, query: str, ranks: str, *, share: pa.Tab
 
 
 def _chains(scope: Scope, above: str) -> tuple[pa.Table, list[tuple[Key, ...]]]:
-    """For each event its chain of operators and ranges within its module, as a number, and the chains.
-
-    A chain starts where the module or the direction does: everything above belongs to another node.
-    """
+    """For each event its chain of operators and ranges within its module and direction, as a number, and the chains."""
     host = scope.sql(_PATHS.format(above=above))
     at = {name: host.column(name).to_numpy() for name in ("rank", "id", "depth", "module_id")}
     names = host.column("name").combine_chunks().dictionary_encode()

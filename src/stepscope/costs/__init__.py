@@ -1,15 +1,12 @@
-"""The work of operators, the limits of devices and the classes of kernels: the data behind efficiency.
+"""The work of operators, the limits of devices and the classes of kernels: pure functions over names, shapes and types.
 
-Pure functions over names, shapes and types. They know nothing of traces and stores and read only their own files.
-
-* `model_of` finds the model of an operator; `work` and `count_work` count the operations and bytes of
-  a call, and `formulas` explains how.
+* `model_of` finds an operator's model; `work` and `count_work` count operations and bytes, `formulas` explains how.
 * `is_composite` and `answering` decide which of two nested rows did the work, so that it counts once.
-* `known_devices` knows the peaks of devices by name, with the datasheet that each number comes from.
-* `tensor_core_use`, `kernel_class`, `gradient_of`, `library`, `element_type` and `product_type` read a kernel's name;
-  `misaligned` finds the sizes that keep a product from the fast kernels.
-* `index_bound` says which integer inputs are indices, and `DEFINED_BY_TEXT` which operators need a text, for running
-  a call again.
+* `known_devices` knows the peaks of devices by name, each with its datasheet.
+* `tensor_core_use`, `kernel_class`, `gradient_of`, `library`, `element_type`, `product_type` read a kernel's name;
+  `misaligned` finds sizes that keep a product from fast kernels.
+* `index_bound` says which integer inputs are indices, `DEFINED_BY_TEXT` which operators need a text, to run a call
+  again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Where the user's own device file and the limits measured on this machine are kept.
+"""The user's own device file and the limits measured on this machine.
 
-Both are TOML in the form of `hardware.toml`, in the folder `stepscope` of the user's configuration
-(`XDG_CONFIG_HOME`, else `~/.config`): the user writes `hardware.toml`, which takes precedence over the rows
-that StepScope contains; `stepscope calibrate` writes `measured.toml`.
+Both are TOML in the form of `hardware.toml`, in the folder `stepscope` of the user's configuration: the user writes
+`hardware.toml`, which comes before StepScope's rows; `stepscope calibrate` writes `measured.toml`.
 """
 
 from __future__ import annotations
@@ -35,13 +34,11 @@ def measured_path() -> Path:
 
 
 def known_devices(limits: str = "datasheet") -> Hardware:
-    """The devices whose limits are known, for one kind of limits.
-
-    This is the only way to a device's limits: `known_devices().find(name, sm_count)`.
+    """The devices whose limits are known: the only way to a device's limits.
 
     Args:
-        limits: `datasheet` for the user's own file and the rows that StepScope contains,
-            `measured` for the results of `stepscope calibrate`.
+        limits: `datasheet` for the user's file and StepScope's rows, `measured` for the results of `stepscope
+            calibrate`.
 
     Raises:
         UsageError: nothing was measured yet, or a file is unreadable or wrong.
@@ -66,10 +63,9 @@ class Measured:
     Args:
         device: name that its driver reports.
         sm_count: multiprocessors; None for a CPU.
-        vector: operations per second without tensor cores, by element type.
-        matrix: operations per second of matrix products, by element type.
+        vector, matrix: operations per second without tensor cores, and of matrix products, by element type.
         memory_bytes_per_s: bytes read and written per second by a copy in its memory.
-        host_bytes_per_s: bytes per second from and to the host's pinned memory, slower direction.
+        host_bytes_per_s: from and to pinned host memory, the slower direction.
         source: how it was measured, in one line.
     """
 
@@ -104,7 +100,7 @@ def measured_text(measured: Measured) -> str:
 
 
 def store_measured(measured: Measured) -> Path:
-    """Writes a measurement; measurements of other devices are kept.
+    """Writes a measurement beside those of other devices.
 
     Raises:
         StepScopeError: the file cannot be written.

@@ -1,7 +1,6 @@
 """One operator call as a recorder describes it: shapes, types, strides and scalar values.
 
-The texts come from untrusted files. They are parsed with limits and never evaluated; for anything
-malformed, nothing is known about the call (None), which is not an error.
+Texts come from untrusted files: they are parsed with limits and never evaluated; malformed ones give None.
 """
 
 from __future__ import annotations
@@ -36,10 +35,7 @@ class Tensor(NamedTuple):
 
     @property
     def stored_elements(self) -> int:
-        """Number of distinct elements in memory: elements repeated by a broadcast count once.
-
-        For overlapping windows it is the span in memory, an upper bound.
-        """
+        """Distinct elements in memory: broadcast repetitions count once; overlapping windows are bounded by their span."""
         if self.strides is None or 0 in self.shape:
             return self.elements
         distinct, span = 1, 1
@@ -91,10 +87,9 @@ class Call(NamedTuple):
     """One operator call.
 
     Args:
-        name: operator, as the recorder spells it (`aten::addmm`).
+        name: as the recorder spells it (`aten::addmm`).
         arguments: inputs by position; None for an input that was not given.
-        related: calls that may have what this one lacks: enclosing operators, and the
-            backward call of a forward one.
+        related: calls that may have what this one lacks: enclosing operators, and a forward call's backward.
     """
 
     name: str
@@ -111,11 +106,7 @@ class Call(NamedTuple):
         return argument if isinstance(argument, Tensor) else None
 
     def given(self, *positions: int) -> tuple[Tensor, ...]:
-        """Return the tensors at positions.
-
-        Raises:
-            MissingInput: there is none at one of them.
-        """
+        """The tensors at positions; raises MissingInput if there is none at one of them."""
         tensors_at = [self.tensor(position) for position in positions]
         present = tuple(tensor for tensor in tensors_at if tensor is not None)
         if len(present) < len(tensors_at):
@@ -123,11 +114,7 @@ class Call(NamedTuple):
         return present
 
     def listed(self, *positions: int) -> list[tuple[Tensor, ...]]:
-        """Return the tensors of lists at positions.
-
-        Raises:
-            MissingInput: one of the lists was not recorded or is empty.
-        """
+        """The tensors of lists at positions; raises MissingInput if one was not recorded or is empty."""
         lists = [self.tensors(position) for position in positions]
         present = [tensors for tensors in lists if tensors is not None]
         if len(present) < len(lists):
@@ -241,9 +228,7 @@ def _shape(item: Any) -> tuple[int, ...] | None:
 
 
 def parse_value(text: object, *, depth: int = 0) -> Value:
-    """Read a scalar as Kineto writes it: `2`, `0.5`, `True`, `[1, 1]`, `[True, False]`, a word.
-
-    Numbers and booleans that are already such are returned unchanged; anything unreadable is None.
+    """Reads a scalar as Kineto writes it: `2`, `0.5`, `True`, `[1, 1]`, a word; None if unreadable.
 
     >>> parse_value("[True, False]")
     (True, False)
@@ -309,19 +294,15 @@ def parse_call(
     list_dtype: str | None = None,
     related: tuple[Call, ...] = (),
 ) -> Call | None:
-    """Read one call from the JSON texts of its inputs.
+    """Reads one call from the JSON texts of its inputs; None if shapes are missing or malformed.
 
     Args:
-        name: operator.
-        dims: JSON list of shapes: `[[8, 128], [128, 256], []]`; a list of tensors is a nested list.
-        types: JSON list of type names: `["c10::BFloat16", "float", "Scalar", ""]`.
-        strides: JSON list of strides, shaped like `dims`.
-        values: JSON list of scalar values as texts.
+        dims: shapes, `[[8, 128], [128, 256], []]`; a list of tensors is a nested list.
+        types: type names, `["c10::BFloat16", "float", "Scalar", ""]`.
+        strides: shaped like `dims`.
+        values: scalar values as texts.
         list_dtype: element type of the tensors in lists, which recorders omit.
         related: see Call.
-
-    Returns:
-        The call, or None if the shapes are missing or malformed.
     """
     shapes = _parse_json(dims)
     if not isinstance(shapes, list):

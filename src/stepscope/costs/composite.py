@@ -1,9 +1,5 @@
-"""Operators that call other operators, which the recording shows below them.
-
-`aten::linear` calls `aten::addmm`; both appear in a trace and both have a model, but the work was done
-once. A sum of work must count the innermost operator that has a model and skip the enclosing ones:
-`answering` finds that operator for each row.
-"""
+"""Operators that call other operators with a model of their own: `aten::linear` calls `aten::addmm`, which did the work
+once."""
 
 from __future__ import annotations
 
@@ -14,19 +10,14 @@ import numpy.typing as npt
 def answering(
     parent: npt.NDArray[np.int64], modelled: npt.NDArray[np.bool_], composite: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.int64]:
-    """Find for each row the innermost row with a model that it is or lies within.
+    """Finds for each row the innermost row with a model that it is or lies within; -1 if there is none.
 
-    A composite only counts if nothing within it has a model: otherwise its work, which is that
-    of its parts, would count twice.
+    A composite only counts if nothing within it has a model.
 
     Args:
-        parent: for each row, the index of the row that encloses it, -1 for none. A parent may
-            be anywhere, but the rows must form a forest.
-        modelled: whether the row's work can be counted; false for views, which have none.
-        composite: whether the row's operator calls other operators (`work.Model.composites`).
-
-    Returns:
-        For each row, the index of the row whose work explains its device time, -1 if there is none.
+        parent: index of the enclosing row, -1 for none; in any order.
+        modelled: whether the row's work can be counted; false for views.
+        composite: whether its operator calls other operators (`work.Model.composites`).
 
     >>> linear, addmm, copy = 0, 1, 2
     >>> parent = np.array([-1, linear, addmm])

@@ -83,10 +83,8 @@ _INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
 
 
 def recorded_dtype(text: str) -> str | None:
-    """Name the element type for Kineto's `Input type`, or None if it is not a tensor's.
-
-    The C++ spelling is case-sensitive: `float` is a tensor of float32, `Float` a Python number.
-    """
+    """The element type for Kineto's `Input type`; None if it is not a tensor's. Case matters: `Float` is a Python
+    number."""
     name = _RECORDED.get(text)
     if name is None and text.startswith(("const ", "at::")):
         return _RECORDED.get(text.split(" ", 1)[-1].replace("at::", "c10::", 1))
@@ -156,16 +154,13 @@ def _wider(a: str, b: str) -> str | None:
 
 
 def promote(tensors: Iterable[str], zero_dim: Iterable[str] = (), numbers: Iterable[str] = ()) -> str | None:
-    """Name the type of a result from the types of its inputs, as torch promotes them.
+    """The type of a result from those of its inputs, as torch promotes them; None if unknown.
 
     Args:
         tensors: types of inputs with at least one dimension.
-        zero_dim: types of inputs without dimension; they count only against a lower category
-            (bool < integer < float < complex).
+        zero_dim: of inputs without dimension, which only count against a lower category (bool < integer < float <
+            complex).
         numbers: `"bool"`, `"int64"` or `"float32"` for Python numbers; weaker still.
-
-    Returns:
-        The type, or None if it is unknown (mixed 8-bit floats, no input at all).
 
     >>> promote(["float16", "bfloat16"])
     'float32'

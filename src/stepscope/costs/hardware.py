@@ -1,7 +1,6 @@
-"""Peak operations and bandwidths of devices, by device name, as data with its sources.
+"""Peak operations and bandwidths of devices by name, with their sources (`hardware.toml`).
 
-The rows are in `hardware.toml`; a user's file of the same form takes precedence, and rows that
-plug-ins add come last. A device that no row matches has no known peak: nothing is assumed for it.
+A user's file of the same form comes first, rows of plug-ins last. A device that no row matches has no known peak.
 """
 
 from __future__ import annotations
@@ -51,22 +50,17 @@ ERRORS = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one device.
+    """The limits of one device, per second.
 
     Args:
-        name: name of the row.
-        source: datasheet or measurement that the numbers come from.
-        vector: peak operations per second without tensor cores, by element type.
-        matrix: peak operations per second with them, dense.
-        memory_bytes_per_s: bandwidth of the device's memory.
-        cache_bytes: size of the last cache before it; None if unknown.
-        link_bytes_per_s: bandwidth of its links to other devices, in one direction; None if it
-            has none or it is unknown.
-        host_bytes_per_s: bandwidth of its link to the host, in one direction.
+        name, source: of the row; the datasheet or measurement behind it.
+        vector, matrix: peak operations without and with tensor cores (dense), by element type.
+        memory_bytes_per_s: bandwidth of its memory.
+        cache_bytes: size of the last cache before it.
+        link_bytes_per_s, host_bytes_per_s: of its links to other devices and to the host, in one direction.
         sm_count: multiprocessors of the full device.
-        match: word sequences, one of which its name contains.
-        unless: words that its name must not contain.
-        generation: the generation of its tensor-core instructions, `Hopper`.
+        match, unless: word sequences, one of which its name contains; words that it must not contain.
+        generation: of its tensor-core instructions, `Hopper`.
     """
 
     name: str
@@ -92,15 +86,7 @@ class Limits:
         return _holds(name, self.match)
 
     def peak(self, dtype: str | None, unit: Unit) -> int | None:
-        """Return the peak operations per second, or None if unknown.
-
-        Matrix work in a type that the device's matrix units do not support runs on the vector units.
-        `tf32` is float32 work that may use tensor cores.
-
-        Args:
-            dtype: element type of the arithmetic.
-            unit: units that the work could use.
-        """
+        """Peak operations per second, None if unknown; matrix work in an unsupported type runs on the vector units."""
         if dtype is None:
             return None
         if unit == "matrix" and dtype in self.matrix:
@@ -180,26 +166,14 @@ def _limits(row: Any, position: int, unless_any: tuple[str, ...]) -> Limits:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """Devices in the order in which they are tried.
-
-    Args:
-        devices: the devices.
-        more: finds further devices, if none of these matches.
-    """
+    """Devices in the order in which they are tried; `more` finds further ones if none matches."""
 
     devices: tuple[Limits, ...]
     more: Callable[[], tuple[Limits, ...]] = tuple
 
     def find(self, name: str | None, sm_count: int | None = None) -> Limits | None:
-        """Find a device's limits by the name that its driver reports.
-
-        Args:
-            name: name, `NVIDIA H100 80GB HBM3`.
-            sm_count: multiprocessors, if recorded; a number other than the row's means
-                another device or a part of it.
-
-        Returns:
-            Its limits, or None if no row matches: no peak is known then.
+        """Finds a device's limits by its driver's name; another number of multiprocessors means another device. None if
+        unknown.
 
         >>> builtin().find("NVIDIA H100 80GB HBM3").name
         'NVIDIA H100 SXM'
@@ -233,11 +207,7 @@ def _holds(name: str | None, sequences: tuple[str, ...]) -> bool:
 
 
 def parse_hardware(text: str) -> Hardware:
-    """Read devices from the text of a TOML file in the form of `hardware.toml`.
-
-    Raises:
-        UsageError: the text is not TOML, or a row is wrong; it names the row and the fault.
-    """
+    """Reads devices from TOML like `hardware.toml`; raises UsageError that names the row and the fault."""
     # Imported here: reading names of operators and kernels does not need it.
     toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
@@ -265,11 +235,7 @@ def builtin() -> Hardware:
 
 
 def load_hardware(path: Path | str | None = None) -> Hardware:
-    """The devices of the user's file, if given, then those that StepScope contains, then those of plug-ins.
-
-    Raises:
-        UsageError: the file is unreadable or wrong.
-    """
+    """The devices of the user's file, if given, of StepScope, then of plug-ins; raises UsageError for a wrong file."""
     if path is None:
         return Hardware(builtin().devices, more=_added)
     try:

@@ -1,7 +1,4 @@
-"""Reads a kernel's class of work, library and element type from its name.
-
-The operator that launched a kernel is better evidence; names are used if it is unknown.
-"""
+"""Reads a kernel's class of work, library and element type from its name, for kernels without a known operator."""
 
 from __future__ import annotations
 
@@ -25,10 +22,8 @@ CLASSES: tuple[str, ...] = (
     "optimizer",
     "other",
 )
-"""Classes of work. `copy` contains what moves elements (copies, fills, layouts, gathering and scattering, embedding
-look-ups), `reduction` also scans, losses and pooling. Softmax reads and writes as much as an element-wise operation,
-over rows that it reduces twice: Ivanov et al., "Data Movement Is All You Need" (2021), group it with layer
-normalisation, apart from reductions. It is separate here because it reveals attention that is not fused."""
+"""Classes of work. `copy` moves elements (copies, fills, layouts, gathering, scattering, embeddings), `reduction`
+includes scans, losses and pooling. Softmax is separate because it reveals attention that is not fused."""
 
 _LONGEST_NAME = 8192
 
@@ -94,9 +89,8 @@ _CLASSES = _compiled(
 """In order, for lower-case names: a pattern that ignores case takes four times as long."""
 
 _PIECE_OF_INDUCTOR = lazily(r"^triton_(?:poi|per|red|for|unk)_")
-"""A kernel that Inductor made of element-wise operators and reductions. Its name also contains those whose inputs it
-prepares or whose results it reads: `triton_poi_fused_convolution_relu_0` adds a bias. Its products have templates
-(`triton_tem_`)."""
+"""A kernel that Inductor made of element-wise operators and reductions; its name may contain a product's, whose
+template is `triton_tem_`."""
 _PRODUCTS = frozenset({"attention", "convolution", "GEMM"})
 
 _GRADIENTS = _compiled(
@@ -106,8 +100,7 @@ _GRADIENTS = _compiled(
     ),
     ("convolution.weight_gradient", r"(?i)wgrad|igemm_wrw_|naive_conv_\w*_wrw_|conv_depthwise[23]d_(grad_)?weight"),
 )
-"""The gradients of a convolution by their names in kernels of cuDNN and CUTLASS (`dgrad`), MIOpen (`wrw`: with respect
-to weights) and torch. That of the bias is a sum, for which torch calls a separate operator."""
+"""Gradients of a convolution in names of cuDNN and CUTLASS (`dgrad`), MIOpen (`wrw`) and torch."""
 
 _LIBRARIES = _compiled(
     ("NCCL", r"(?i)nccl(Kernel|Dev|_)|ncclKernel"),
@@ -177,7 +170,7 @@ _WITNESSES = tuple(
 
 @lru_cache(maxsize=16_384)
 def kernel_class(kernel: str) -> str:
-    """Class of work of a kernel, or of a copy or fill, by its name; `other` if unknown.
+    """Class of work of a kernel, copy or fill, by its name; `other` if unknown.
 
     >>> kernel_class("ampere_sgemm_128x64_nn"), kernel_class("Memcpy DtoH (Device -> Pinned)")
     ('GEMM', 'copy')
@@ -215,9 +208,7 @@ def library(kernel: str) -> str | None:
 
 @lru_cache(maxsize=16_384)
 def element_type(kernel: str) -> str | None:
-    """Element type of a kernel by the template arguments in its name; None if it does not say.
-
-    Used for lists of tensors, whose type recorders omit (see `registry.Row.list_dtype`).
+    """Element type in the template arguments of a kernel's name, for lists of tensors; None if it does not say.
 
     >>> element_type("void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>>")
     'float32'
@@ -240,14 +231,8 @@ def product_type(kernel: str) -> str | None:
 
 
 def class_of(family: str | None, kernel: str) -> str:
-    """Class of work from the family of the operator that launched a kernel, else from its name.
-
-    A communication kernel, a copy or a fill keeps its own class, whatever launched it; a helper kernel of
-    a convolution (a change of layout, say) belongs to the convolution.
-
-    Args:
-        family: family of the operator's work, if it has a model.
-    """
+    """Class of work from the launching operator's family, else the kernel's name; communication, copies and fills keep
+    theirs."""
     by_name = kernel_class(kernel)
     if by_name == "communication" or kernel.startswith(("Memcpy", "Memset")):
         return by_name

@@ -16,12 +16,11 @@ DTYPES = {
 
 
 def primitive_flops(primitive: str, shape: str | None) -> int | None:
-    """Operations of one execution, a multiply-add counted as 2; None if no formula is known.
+    """Operations of one oneDNN execution, a multiply-add counted as 2; None if no formula is known.
 
-    A convolution counts 2 · mb · oc · ic/g · (output positions) · (kernel), padding included and whatever
-    algorithm runs (Winograd does fewer), in each direction; a deconvolution has input positions in place of output
-    positions; an inner product 2 · mb · oc · ic · (input positions); a matmul 2 · batch · m · n · k. Source: benchdnn's
-    problem descriptors in oneDNN's documentation.
+    A convolution counts 2 · mb · oc · ic/g · (output positions) · (kernel), padding included, in each direction,
+    whatever algorithm runs; a deconvolution has input positions; an inner product 2 · mb · oc · ic · (input positions);
+    a matmul 2 · batch · m · n · k (benchdnn's problem descriptors).
 
     Args:
         primitive: its name in the log.

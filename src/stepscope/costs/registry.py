@@ -1,4 +1,4 @@
-"""All models in one place, including those of plug-ins; the only way to the work of an operator call."""
+"""All models, with those of plug-ins: the only way to the work of an operator call."""
 
 from __future__ import annotations
 
@@ -21,18 +21,11 @@ _LARGEST = (1 << 63) - 1
 
 
 class Row(NamedTuple):
-    """A distinct operator call as a store keeps it; texts are those of table `operator_input`.
+    """A distinct operator call, with the texts of table `operator_input`.
 
     Args:
-        name: operator.
-        dims: JSON list of shapes.
-        types: JSON list of types.
-        strides: JSON list of strides.
-        values: JSON list of scalar values as texts.
-        list_dtype: element type of tensors in lists, if known from elsewhere (a kernel's
-            name, see `kernel_name.element_type`); recorders omit it.
-        related: calls that may have what this one lacks: the operators around it and, for
-            a forward call, its backward.
+        list_dtype: element type of tensors in lists, if a kernel's name has it; recorders omit it.
+        related: calls that may have what this one lacks: the operators around it, and a forward call's backward.
     """
 
     name: str
@@ -55,11 +48,7 @@ class Formula(NamedTuple):
 
 @lru_cache(maxsize=16_384)
 def model_of(name: str) -> Model | None:
-    """Find the model of an operator, or None if it has none.
-
-    This is the only way from an operator's name to its model. Plug-ins are asked if none of our models
-    matches.
-    """
+    """The model of an operator, None without one: the only way from a name to its model. Plug-ins are asked last."""
     return our_model_of(name) or _added().get(name)
 
 
@@ -128,7 +117,7 @@ def is_composite(name: str) -> bool:
 
 
 def forward_hints() -> list[str]:
-    """Backward operators whose inputs contain what those of their forward call lack."""
+    """Backward operators whose inputs reveal shapes missing from the forward call."""
     return [name for model in MODELS if model.hints_forward for name in model.names]
 
 
@@ -136,10 +125,7 @@ NOT_RECORDED = "inputs not recorded"
 
 
 def missing_reason(row: Row) -> str | None:
-    """Say why a call cannot be counted: `no formula`, `inputs not recorded` or `inputs do not tell`.
-
-    None for a call that can be counted.
-    """
+    """Why a call cannot be counted: `no formula`, `inputs not recorded` or `inputs do not tell`; None if it can."""
     if count_work(row) is not None:
         return None
     model = model_of(row.name)
@@ -168,21 +154,9 @@ def work(
     list_dtype: str | None = None,
     related: Iterable[Row] = (),
 ) -> Work | None:
-    """Count the work of one operator call from its recorded inputs.
+    """Counts the work of one operator call from its recorded inputs (see Row); None without a model or an input.
 
-    Args:
-        name: operator, as the recorder spells it.
-        dims: JSON list of shapes, `[[8, 128], [128, 256]]`; a list of tensors is a nested list.
-        types: JSON list of type names, `["c10::BFloat16", "c10::BFloat16"]`.
-        strides: JSON list of strides, in elements.
-        values: JSON list of scalar values as texts, `["", "", "1"]`.
-        conventions: see Conventions.
-        list_dtype: element type of tensors in lists, see Row.
-        related: calls that may have what this one lacks, see Row.
-
-    Returns:
-        The work, or None if the operator has no model or the recording lacks an input.
-        Malformed texts give None; nothing is guessed, nothing raised.
+    Malformed texts give None; nothing is guessed, nothing raised.
 
     >>> work("aten::mm", "[[8, 128], [128, 256]]", '["float", "float"]').flops
     524288

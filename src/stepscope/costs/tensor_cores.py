@@ -1,15 +1,13 @@
 """Tells from a kernel's name whether it uses tensor cores, and what keeps a product from them.
 
-"Tensor cores" also means AMD's matrix cores and Intel's matrix engines. Names follow the conventions
-of their libraries, which every rule below names: cuBLAS and cuDNN contain the shape of the
-instruction (`s884` Volta, `s1688` Turing and Ampere's TF32, `16816` Ampere, `imma`), xmma and CUTLASS
-the words `tensorop`, `gmma`, `tcgen05` as opposed to `simt` and `ffma`, `nvjet` and flash attention exist in no
-other form, Tensile writes the matrix instruction (`MI16x16x1`), MIOpen `gtcx`. A name that no rule
-matches gives None, not no; so does a Triton product of unknown element type.
+"Tensor cores" includes AMD's matrix cores and Intel's matrix engines. Names follow their libraries' conventions: cuBLAS
+and cuDNN contain the instruction's shape (`s884` Volta, `s1688` Turing and Ampere's TF32, `16816` Ampere, `imma`), xmma
+and CUTLASS the words `tensorop`, `gmma`, `tcgen05` as opposed to `simt` and `ffma`; `nvjet` and flash attention exist
+in no other form, Tensile writes the matrix instruction (`MI16x16x1`), MIOpen `gtcx`. A name that no rule matches gives
+None, not no.
 
-Sources: the allow-lists of PyProf (`prof/tc.py`) and of the PyTorch profiler's TensorBoard plugin
-(`tensor_core.py`), CUTLASS's documentation of its kernel names, the AMD Tensile naming reference, and
-kernels of recorded traces.
+Sources: the lists of PyProf (`prof/tc.py`) and the TensorBoard plugin (`tensor_core.py`), CUTLASS's and Tensile's
+naming references, and recorded traces.
 """
 
 from __future__ import annotations
@@ -31,9 +29,8 @@ class TensorCoreUse(NamedTuple):
 
     Args:
         used: whether it computes on them; None if the name does not say.
-        generation: the generation of its instructions (`Volta`, `Turing`, `Ampere`, `Ada`, `Hopper`,
-            `Blackwell`, `CDNA`, `CDNA2`, `CDNA3`, `CDNA4`, `RDNA3`); None if the name does not
-            say. Kernels of an older generation run on newer devices below their peak.
+        generation: of its instructions (`Volta`, `Turing`, `Ampere`, `Ada`, `Hopper`, `Blackwell`, `CDNA`, ... `CDNA4`,
+            `RDNA3`); an older generation runs below a newer device's peak.
         dtype: element type of the products (`tf32` for float32 on tensor cores).
         rule: the naming convention that matched.
     """
@@ -142,8 +139,7 @@ _USED = _rules(
     ("matrix instructions of AMD", r"xdlops|_xdl|Xdl|mfma|MFMA"),
     ("Composable Kernel", r"ck_tile.*(Fmha|Gemm)"),
 )
-"""In order: special rules before general ones. After a pattern come the generation and the
-element type, if the rule implies them."""
+"""Special rules before general ones, with generation and element type if the rule implies them."""
 
 _TRITON_PRODUCT = lazily(
     r"triton_tem_fused_|_matmul_ogs|(^|_)matmul_kernel|fused_moe_kernel|_w8a8_block_\w*matmul|"
@@ -178,15 +174,7 @@ _DTYPES = tuple(
 
 @lru_cache(maxsize=16_384)
 def tensor_core_use(kernel: str, dtype: str | None = None) -> TensorCoreUse:
-    """Tell from a kernel's name whether it uses tensor cores.
-
-    Args:
-        kernel: name of the kernel, demangled or not.
-        dtype: element type of the operator's inputs, if known; it decides for products written
-            in Triton, whose names do not say it.
-
-    Returns:
-        What the name says; `used` is None if it says nothing.
+    """Tells from a kernel's name whether it uses tensor cores; `dtype` of the operator decides for Triton's products.
 
     >>> tensor_core_use("volta_fp16_s884cudnn_fp16_128x128_ldg8_relu_exp_small_nhwc_tn_v1").generation
     'Volta'
@@ -216,21 +204,13 @@ def _dtype(name: str) -> str | None:
 
 
 def arithmetic_type(dtype: str | None, use: TensorCoreUse) -> str | None:
-    """Element type whose peak bounds a product: `tf32` for float32 on tensor cores.
-
-    Inputs do not show whether float32 was allowed on them; the kernel that ran does.
-
-    Args:
-        dtype: element type of the operator's work.
-        use: what the name of the kernel that did most of the work says.
-    """
+    """Element type whose peak bounds a product: `tf32` for float32 in kernels that use tensor cores."""
     return "tf32" if dtype == "float32" and use.used else dtype
 
 
 def alignment(kernel: str) -> int | None:
-    """Alignment of a CUTLASS kernel's operands in elements, from its name; None if it does not say.
-
-    A kernel of alignment 1 loads element by element, as odd sizes require.
+    """Alignment of a CUTLASS kernel's operands in elements, from its name; 1 loads element by element. None if it does
+    not say.
 
     >>> alignment("cutlass_80_tensorop_s1688gemm_256x64_16x4_tn_align1")
     1
@@ -246,11 +226,9 @@ _WITHOUT = lazily(
 
 
 def lacks_tensor_cores(device: str | None) -> bool:
-    """Whether a CUDA device's name shows that it has no tensor cores.
+    """Whether a CUDA device's name shows that it has no tensor cores: all before Volta, and Turing's TU116 and TU117.
 
-    All before Volta have none, nor do Turing's chips TU116 and TU117, which have the compute capability of the others
-    (7.5): GeForce GTX 16, T400 to T1200, MX450 and MX550. Source: NVIDIA Turing TU116 launch notes, and the
-    specifications of these cards.
+    Source: NVIDIA Turing TU116 launch notes, and the specifications of these cards.
 
     >>> lacks_tensor_cores("NVIDIA GeForce GTX 1660 Ti"), lacks_tensor_cores("NVIDIA T4"), lacks_tensor_cores(None)
     (True, False, False)
@@ -259,13 +237,8 @@ def lacks_tensor_cores(device: str | None) -> bool:
 
 
 class Misaligned(NamedTuple):
-    """A size that keeps a product from the fast kernels.
-
-    Args:
-        dimension: which one (`M`, `N`, `K`, `channels in`, `channels out`).
-        size: its size.
-        multiple: what it should be a multiple of.
-    """
+    """A size (`M`, `N`, `K`, `channels in`, `channels out`) that keeps a product from fast kernels, and its due
+    multiple."""
 
     dimension: str
     size: int
@@ -275,19 +248,10 @@ class Misaligned(NamedTuple):
 def misaligned(
     operator: str, dims: str | None, types: str | None = None, strides: str | None = None, values: str | None = None
 ) -> list[Misaligned]:
-    """List the sizes of a product or convolution that are not multiples of 16 bytes.
+    """Lists the sizes of a product or convolution that are not multiples of 16 bytes; texts as in `registry.Row`.
 
-    Kernels load 16 bytes at a time: 8 elements of 16 bits, 4 of float32, 16 of 8 bits. Another size that is
-    contiguous in memory forces slower kernels, or, with older libraries, none on tensor
-    cores. Source: NVIDIA, Deep Learning Performance Guide, Matrix Multiplication, section
-    on tensor-core requirements.
-
-    Args:
-        operator: operator; the list is empty if its model has no `aligned_sizes`.
-        dims: JSON list of shapes.
-        types: JSON list of types.
-        strides: JSON list of strides.
-        values: JSON list of values.
+    Kernels load 16 bytes at a time: 8 elements of 16 bits, 4 of float32, 16 of 8 bits. Source: NVIDIA, Deep Learning
+    Performance Guide, Matrix Multiplication, section on tensor-core requirements.
     """
     model = model_of(operator)
     call = parse_call(operator, dims, types, strides, values)

@@ -1,6 +1,4 @@
-"""What recordings omit from operators' inputs, for running an operator again: values of tensors,
-some of which must be valid indices, and texts.
-"""
+"""What recordings omit from operators' inputs, for running a call again: values that must be valid indices, and texts."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ FAMILIES: dict[str, str | None] = {
     "communication": "communication",
     "view": None,
 }
-"""The families of models, and the class in which `classes` shows each (see
-`kernel_name.CLASSES`). Generated kernels are classified by their own name, views have no kernels."""
+"""The families of models, and the class (`kernel_name.CLASSES`) that each belongs to: None for generated kernels,
+classified by name, and views, which have no kernels."""
 
 Unit = Literal["matrix", "vector"]
 Bound = Literal["exact", "lower"]
@@ -62,18 +62,17 @@ Bound = Literal["exact", "lower"]
 
 @dataclass(frozen=True, slots=True)
 class Conventions:
-    """Choices of convention in counting, which are printed with every result.
+    """Choices of convention in counting, printed with every result.
 
     Args:
-        causal: `masked` counts only the query-key pairs that a causal or windowed mask allows,
-            about half of them (what the device must do); `full` counts all pairs, as
-            torch's FlopCounterMode and many published formulas do.
+        causal: `masked` counts the query-key pairs that a causal or windowed mask allows; `full` all pairs, like
+            torch's FlopCounterMode.
     """
 
     causal: Literal["masked", "full"] = "masked"
 
     def describe(self) -> str:
-        """Describe the conventions in one line."""
+        """The conventions in one line."""
         pairs = (
             "only the pairs that a causal mask allows"
             if self.causal == "masked"
@@ -90,19 +89,15 @@ class Work:
     """The work of one operator call.
 
     Args:
-        formula: name of the formula, `family.what`, the family one of FAMILIES; `formulas()`
-            explains each.
+        formula: `family.what`, explained by `formulas()`.
         flops: operations, by the conventions above.
-        bytes_read: least number of bytes read; None if an input's element type or extent was
-            not recorded.
-        bytes_written: least number of bytes written; None if that was not recorded.
-        dtype: element type of the arithmetic, which decides the peak; None if not recorded.
+        bytes_read, bytes_written: the fewest; None if an element type or extent was not recorded.
+        dtype: element type of the arithmetic, which decides the peak.
         unit: `matrix` if tensor cores (or their like) could do it, else `vector`.
-        link_bytes: bytes that the busiest link of each rank must carry; only for communication.
-        bound: `exact` by the formula, or `lower` if the recording shows only part of the work.
+        link_bytes: bytes on each rank's busiest link; only for communication.
+        bound: `exact`, or `lower` if the recording shows only part of the work.
         notes: what a reader must know about this number.
-        parts: the same work split up, if different kernels carry out parts of one operator
-            (the gradients of a convolution).
+        parts: the same work split up, if different kernels do parts of one operator (a convolution's gradients).
     """
 
     formula: str
@@ -138,31 +133,20 @@ Count = Callable[[Call, Conventions], "Work | None"]
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The model of some operators: all that StepScope knows about them.
-
-    Everything else gets the model of an operator from `registry.model_of` and reads its
-    fields; there is no other list of operators.
+    """All that StepScope knows about some operators; there is no other list of operators.
 
     Args:
-        formula: name of the formula, `family.what`; the family is one of FAMILIES and decides the
-            class of work.
+        formula: `family.what`; the family decides the class of work.
         names: its operators, as the recorder spells them.
-        count: the formula; its docstring states it, with source and convention. It returns
-            None for a call that it cannot count, or raises `MissingInput` if an input is missing
-            (see `Call.given`). None for operators without a formula, of which only the other
-            fields are known.
-        composites: those of `names` that call other operators, which are recorded
-            below them, in every configuration of torch or on most devices.
-            Their own formula is used only if nothing below them has one.
-        tensor_cores: whether tensor cores could do it; by default if its class is one of
-            PRODUCTS.
-        aligned_sizes: sizes of a product that should be multiples of 16 bytes, by their names, with
-            a tensor of the element type (see `tensor_cores.misaligned`).
+        count: the formula, with source and convention in its docstring. Returns None for a call that it cannot count,
+            or raises `MissingInput`. None for operators without a formula.
+        composites: those that call other operators, recorded below them; counted only if nothing below has a formula.
+        tensor_cores: whether tensor cores could do it; by default if its class is one of PRODUCTS.
+        aligned_sizes: sizes of a product that should be multiples of 16 bytes, with a tensor of the element type.
         joins: whether several products of one input equal one product with the weights side by side.
         over_lists: whether a call works on many tensors at once, as fused optimizers do.
-        asks_related: whether the calls around it (see `registry.Row.related`) can contain what its own
-            inputs lack.
-        hints_forward: whether it is a backward whose inputs contain what those of its forward lack.
+        asks_related: whether related calls can contain what its own inputs lack.
+        hints_forward: whether it is a backward whose inputs reveal shapes missing from the forward call.
         form: recognises operators whose names are generated while the job runs.
     """
 
@@ -215,13 +199,8 @@ class Models(list[Model]):
     def add(
         self, formula: str, names: str | tuple[str, ...], *, composites: str = "", **more: Any
     ) -> Callable[[Count], Count]:
-        """Declares the decorated function as the formula of some operators.
-
-        Args:
-            names: the operators, as `aten` takes them, or their full names.
-            composites: those of them that call other operators, as `aten` takes them.
-            **more: the rest of `Model`.
-        """
+        """Declares the decorated function as the formula of operators, as `aten` takes them; `more` is the rest of
+        `Model`."""
 
         def declare(count: Count) -> Count:
             operators = aten(names) if isinstance(names, str) else names

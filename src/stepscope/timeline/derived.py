@@ -42,8 +42,7 @@ MODULE_RUNS = f"""
     FROM runs JOIN module ON module.rank = $rank
         AND (module.span, module.module_id) = (runs.span, runs.above_id)
 """
-"""A row for each run of work of a module and its submodules, as long as the stream has no other work in between. Work
-ends at the latest where the next work of its stream starts."""
+"""A row for each run of work of a module and its submodules without other work of the stream in between."""
 
 _RUNS = f"""
     SELECT CASE direction WHEN '' THEN name ELSE name || ' (' || direction || ')' END AS name,
@@ -66,9 +65,7 @@ def module_lanes(scope: Scope, track: Track) -> Lanes:
 
 
 def overlap_lanes(scope: Scope, track: Track) -> Lanes:
-    """When a device computed, when it communicated, and when it only communicated, counted as in the question
-    `device-time`: each moment once, on however many streams.
-    """
+    """When a device computed, communicated, and only communicated, as in `device-time`: each moment once."""
     ((device,),) = track.keys
     work = scope.numpy(_WORK, {"rank": track.rank, "device": device})
     computation, communication = (

@@ -42,10 +42,8 @@ _UNITS = {Role.MOMENT: "moment", Role.DURATION: "ns", Role.BYTES: "bytes"}
 
 
 def details_query(table: str) -> str:
-    """SQL: everything that the store has about events of a table, `host_event` or `device_event`, as `e`.
-
-    Columns are named `table.column`.
-    """
+    """SQL: everything that the store has about events of `host_event` or `device_event`, as `e`, in columns
+    `table.column`."""
     selected = [f'e.{column.quoted} AS "{table}.{column.name}"' for column in TABLES[table].columns]
     joins = []
     for other, (key, columns) in _JOINED.items():
@@ -102,15 +100,11 @@ _TITLES = {"operator_input": "input", "call_stack": "call stack", "kernel_source
 
 
 def details(timeline: Timeline, track: Track, event: int) -> dict[str, Any]:
-    """Returns the details of an event.
-
-    Args:
-        track: a track that it is on.
-        event: its number, as tiles have it.
+    """The details of an event, by its number in tiles.
 
     Returns:
-        `name` in full, its `place`, `table`, `fields` (`title`, `value`, `unit`, `meaning`) without those not measured,
-        and `links`: `relation`, `total`, and up to `MAX_LINKS` `places`.
+        `name` in full, its `place`, `table`, `fields` (`title`, `value`, `unit`, `meaning`) that were measured, and
+        `links`: `relation`, `total`, and up to `MAX_LINKS` `places`.
 
     Raises:
         UsageError: there is no such event.

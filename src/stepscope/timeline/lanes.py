@@ -35,9 +35,8 @@ class Columns(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """What the rows of a lane stand for if they are blocks: number of events, their summed time, the duration of the
-    longest (ns), from which the row has its name, kind and number; and whether the event exists only in the blocks.
-    """
+    """What the rows of a lane are if they are blocks: number of events, summed time, duration of the longest (ns),
+    which gives the row its name, kind and number; and whether it is a single event that exists only in the blocks."""
 
     events: Int64s
     busy: Int64s
@@ -51,17 +50,14 @@ class Merged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Events by start; `reach` is the latest end of an event and those before it (ns). With `merged`, a row may stand
-    for several events.
-    """
+    """Events by start; `reach` is the latest end so far (ns). With `merged`, a row may be several events."""
 
     events: Columns
     reach: Int64s
     merged: Merged | None = None
 
     def touching(self, start: int, end: int) -> slice:
-        """The rows that overlap a time interval or start in it. On a lane with overlapping events, rows between them
-        may be included."""
+        """The rows that overlap a time interval or start in it, perhaps with others between them."""
         first = min(
             int(np.searchsorted(self.reach, start, "right")), int(np.searchsorted(self.events.start, start, "left"))
         )
@@ -91,13 +87,11 @@ class Lanes:
 def laid_out(
     events: Columns, track: NDArray[np.integer], depth: NDArray[np.integer], tracks: int
 ) -> list[tuple[Lane, ...]]:
-    """Lays events out on the lanes of each track.
+    """Lays events out, in any order, on the lanes of each track.
 
     Args:
-        events: in any order.
-        track: the track of each event, from 0.
+        track: of each event, from 0.
         depth: the number of events that enclose it.
-        tracks: the number of tracks.
     """
     depths = int(depth.max(initial=0)) + 1
     narrow = np.dtype(np.uint16 if tracks * depths <= 1 << 16 else np.int64)
@@ -113,12 +107,11 @@ def laid_out(
 def lanes_from_rows(
     events: Columns, merged: Merged | None, lane: NDArray[np.integer], counts: Sequence[int]
 ) -> list[tuple[Lane, ...]]:
-    """Makes the lanes of each track from rows whose lanes are known.
+    """The lanes of each track from rows, in any order, whose lanes are known.
 
     Args:
-        events: in any order.
-        merged: what the rows stand for; None for single events.
-        lane: the lane of each, counted from 0 through all tracks in order.
+        merged: what the rows are; None for single events.
+        lane: of each row, counted from 0 through all tracks in order.
         counts: the number of lanes of each track.
     """
     result = []

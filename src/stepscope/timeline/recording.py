@@ -107,12 +107,7 @@ class Place:
 
 
 class Timeline:
-    """A recording drawn against time. Threads may share it.
-
-    Args:
-        store: its tables.
-        ranks: the ranks that are shown; all by default.
-    """
+    """A recording drawn against time. Threads may share it."""
 
     def __init__(self, store: Store, ranks: Sequence[int] | None = None) -> None:
         self.store = store
@@ -141,8 +136,8 @@ class Timeline:
 
         Returns:
             `start_ns` and `end_ns` of the recording, `kinds`, the `ranks` with their `tracks` from the top, `first`,
-            the interval to show first (two typical steps; None without steps), `warm_up`, the intervals in which the
-            job compiled or warmed up, and `missing`, words for what a recording without events has instead.
+            the interval to show first (two typical steps; None without steps), `warm_up`, intervals of compilation
+            and warm-up, and `missing`, words for a recording without events.
         """
         tracks = self.tracks
         with self.scope() as scope:
@@ -187,11 +182,7 @@ class Timeline:
         }  # fmt: skip
 
     def tile(self, level: int, index: int, tracks: Sequence[str]) -> dict[str, Any]:
-        """Returns one tile of some tracks.
-
-        Args:
-            level: the zoom: the tile has `BINS` bins of 2^level ns.
-            index: the tile's number, counted from the start of the run.
+        """One tile of some tracks, of `BINS` bins of 2^level ns, counted from the run's start.
 
         Returns:
             `names`, and for each of the `tracks` the result of `tile` or `curve_tile` and the number of its lanes,
@@ -225,16 +216,12 @@ class Timeline:
         return {"names": names.texts, "tracks": drawn_tracks}
 
     def measure(self, start: int, end: int, tracks: Sequence[str]) -> dict[str, Any]:
-        """Sums up a time interval: for each name on some tracks, how many events overlap it and their summed time
-        within it. A call's time includes the calls it makes.
-
-        Args:
-            start, end: the interval (ns).
-            tracks: ids of tracks of events.
+        """Sums a time interval (ns) by name on some tracks: events that overlap it, and their time in it, calls
+        included.
 
         Returns:
-            `rows` of `track`, `name`, `kind`, `count`, `total_ns` and `max_ns`, by total, largest first, and the
-            number of all `names`.
+            `rows` of `track`, `name`, `kind`, `count`, `total_ns` and `max_ns`, largest total first, and the number
+            of all `names`.
 
         Raises:
             UsageError: a track does not exist, or the interval ends before it starts.
@@ -259,11 +246,9 @@ class Timeline:
         """Finds one of the events whose name matches, in order of time.
 
         Args:
-            pattern: a part of a name, a GLOB for all of it, or `/a regular expression/`, each ignoring case; or `"an
-                exact name"`.
+            pattern: as `search.expression` takes it.
             number: which match, from 0; after the last one the first follows.
-            at: without a number: the first match that starts at this time or later (ns).
-            rank: without a number: the first match of this rank.
+            at, rank: without a number: the first match that starts at this time (ns) or later, of this rank.
 
         Returns:
             `total`, the number of matches, `number` of this match, and its `place`; None without a match.
@@ -284,9 +269,7 @@ class Timeline:
         return {"total": total, "number": number, "place": place.as_json()}
 
     def locate(self, rank: int, events: Sequence[int]) -> list[Place]:
-        """Where host or device events are drawn, in the given order, leaving out events that the recording does not
-        have.
-        """
+        """Where host or device events are drawn, in the given order, without events that the recording does not have."""
         places: dict[int, Place] = {}
         for part, first, second, works, start, event in self._rows(rank, events):
             for track in self.tracks.values():
@@ -309,11 +292,7 @@ class Timeline:
         return None
 
     def track(self, name: str) -> Track:
-        """Returns a track by id.
-
-        Raises:
-            UsageError: it does not exist.
-        """
+        """A track by id; raises UsageError if it does not exist."""
         return self.tracks[check_name(name, self.tracks, "track", of="the timeline")]
 
     def lanes(self, track: Track, start: int, end: int) -> Lanes | Curve:

@@ -14,8 +14,8 @@ from stepscope.base.errors import UsageError
 
 
 def expression(pattern: str) -> Callable[[pa.StringArray], NDArray[np.bool_]]:
-    """Returns a function that tells which names match: a part of the name, a GLOB for all of it, or `/a regular
-    expression/`, each ignoring case; or `"an exact name"`. The cost is linear in the names for any expression (RE2).
+    """A function that marks the names that match: a part of a name, a GLOB for all of it, or `/a regular expression/`,
+    each ignoring case; or `"an exact name"`. Linear in the names for any expression (RE2).
 
     Raises:
         UsageError: the regular expression is invalid.

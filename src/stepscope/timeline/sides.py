@@ -1,7 +1,7 @@
 """The events of a rank's host or devices, laid out on the lanes of their tracks.
 
-Events for which a store keeps no blocks are laid out when first needed. For the others the blocks are used
-(`store/drawn.py`), and where these are too coarse for an interval, only the events of that interval are read.
+Events without blocks in the store are laid out when first needed. Otherwise blocks are used (`store/drawn.py`), and
+only the events of an interval for which these are too coarse are read.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ TABLES = {
 
 
 class _Group(NamedTuple):
-    """A row group: its place, the starts of its first and last event, and the duration (ns) below which blocks have
-    none of its events by themselves."""
+    """A row group: its place, starts of its first and last event, and the duration (ns) below which blocks merge its
+    events."""
 
     file: pq.ParquetFile
     number: int
@@ -131,11 +131,7 @@ class _Read(NamedTuple):
 
 
 class Side:
-    """A rank's events in one table. Threads may share it.
-
-    Raises:
-        StoreError: a file is missing or damaged.
-    """
+    """A rank's events in one table; raises StoreError for a missing or damaged file. Threads may share it."""
 
     def __init__(self, store: Store, rank: int, table: Table, tracks: Sequence[Track]) -> None:
         self._store, self._rank, self._table, self._tracks = store, rank, table, tracks

@@ -1,10 +1,9 @@
 """Tiles: a time interval at a zoom, with events that are too narrow to see merged.
 
-A tile has `BINS` bins of 2^level ns. Events at least as long as a bin appear by themselves in each tile that they
-overlap. Shorter ones that start in the same bin are merged into a block with their count, their summed time and the
-longest of them; a block of one event is that event. So the counts of a tile add up to the shorter events that start in
-it and the longer ones that overlap it. A tile of a long interval is made of stored blocks (`store/drawn.py`), which lie
-in the bin in which their first event starts.
+A tile has `BINS` bins of 2^level ns. Events at least as long as a bin appear in each tile that they overlap. Shorter
+ones that start in the same bin become a block with their count, summed time and longest event. So a tile's counts add
+up to the shorter events that start in it and the longer ones that overlap it. A long interval's tile is made of stored
+blocks (`store/drawn.py`), which lie in the bin in which their first event starts.
 """
 
 from __future__ import annotations
@@ -56,11 +55,7 @@ def shortened(name: str) -> str:
 
 
 def tile(lanes: Lanes, level: int, index: int, names: Names) -> dict[str, list[int]]:
-    """Makes one track of a tile, as columns of one length with one row per block.
-
-    Args:
-        level: the zoom, 0 to `MAX_LEVEL`.
-        index: the tile's number: it starts at `index` · `BINS` · 2^level ns.
+    """One track of a tile, as columns with one row per block.
 
     Returns:
         `lane` from the top, `start` and `end` from the tile's start (ns), `count` of events, `busy`, their summed
@@ -143,11 +138,11 @@ class Curve:
 
 
 def curve_tile(curve: Curve, level: int, index: int) -> dict[str, list[Any]]:
-    """Makes a curve's tile: one row per bin with values, and one for the last value before the tile.
+    """A curve's tile: a row per bin with values, and one for the last value before the tile.
 
     Returns:
-        `start` of the bin's first value from the tile's start (ns), `count`, `low`, `high` and `last`, by time; the row
-        of the value before the tile has a count of 0.
+        `start` of the bin's first value from the tile's start (ns), `count` (0 for the value before), `low`, `high`,
+        `last`.
     """
     start = index * BINS << level
     first, last = np.searchsorted(curve.time, [start, start + (BINS << level)]).tolist()

@@ -23,15 +23,12 @@ class Track:
 
     Args:
         id: its id in addresses: the same each time the recording is opened.
-        rank: its rank.
-        kind: what it shows: steps, communication, overlap in a device's time, a stream's work, what the recorder draws
-            beside a stream's work (`marks`), the modules of that work, a host thread, a counter, or memory in use.
-        title: its name on the page.
-        lanes: the least number of its lanes.
+        kind: what it shows; `marks` is what the recorder draws besides a stream's work.
+        lanes: the fewest lanes.
         events: the number of its events or values.
         dull: folded at first.
-        unit: the unit of a counter's values.
-        keys: the values of the columns that tell tracks of its kind apart, to find its rows.
+        unit: of a counter's values.
+        keys: values of the columns that identify its rows.
     """
 
     id: str
@@ -105,9 +102,8 @@ _DRAWN = {"host": "span, thread, depth", "device": "device, stream, kind"}
 
 
 def drawn_rows(scope: Scope, side: Literal["host", "device"]) -> str:
-    """SQL: host or device events, or, where the store has them, blocks of several `events`, with start, end and the sum
-    of their durations, `busy_ns`.
-    """
+    """SQL: host or device events, or the store's blocks of several `events`, with start, end and summed durations,
+    `busy_ns`."""
     blocked = [(row["rank"], row["span"]) for row in _rows(scope, f"SELECT DISTINCT rank, span FROM {side}_block")]
     of_events = f"""
         SELECT rank, {_DRAWN[side]}, 1 AS events, dur_ns AS busy_ns, start_ns, start_ns + dur_ns AS end_ns

@@ -114,9 +114,9 @@ def derived(values: Mapping[str, float], dur_ns: int | None = None) -> dict[str,
 
     Returns:
         `dram_bytes`, `l2_bytes`, `l1_bytes`, `fp16_operations`, `fp32_operations`, `fp64_operations`, their sum
-            `flops`, `ipc`, `global_hit_rate`, `local_hit_rate`, `shared_conflict_ratio`, `excess_sector_ratio`, as far
-            as their parts were measured. `flops` includes `tensor_operations`; a kernel whose tensor operations were
-            not counted has none.
+        `flops`, `ipc`, `global_hit_rate`, `local_hit_rate`, `shared_conflict_ratio`, `excess_sector_ratio`, as far
+        as their parts were measured. `flops` includes `tensor_operations`; a kernel whose tensor operations were
+        not counted has none.
     """
     known_values = dict(values)
     added: dict[str, float] = {}

@@ -5,10 +5,8 @@ d_v (the weighted value): 2·d + 2·d_v operations. The backward of a fused kern
 gradients of value and of the probabilities (length d_v each), and those of query and key (length d each): 6·d + 4·d_v.
 Every query head counts, even if heads share keys and values (grouped-query attention): sharing saves bytes, not
 products. The softmax between the products is not counted. Source: Dao et al., FlashAttention-2 (2023), section 4;
-torch's FlopCounterMode counts the same products, always over all pairs.
-
-A causal mask leaves about half of the pairs. The convention `masked` counts exactly those,
-even if there are more keys than queries; `full` counts all.
+torch's FlopCounterMode counts the same products, always over all pairs. A causal mask leaves about half of the pairs.
+The convention `masked` counts exactly those, even if there are more keys than queries; `full` counts all.
 """
 
 from __future__ import annotations
@@ -26,13 +24,9 @@ Corner = Literal["top", "bottom"]
 
 
 class _Layout(NamedTuple):
-    """Positions and layout of an operator's arguments.
-
-    `heads_first` means [B, H, N, d], else [B, N, H, d]. `lengths` are the positions of
-    the sequences' starts (queries, keys) and of the longest lengths. `corner` is where the
-    diagonal of the causal mask lies, see visible_pairs. `causal_type` is true if a number chooses the
-    mask: 0 none, 1 causal from the top, 2 from the bottom.
-    """
+    """Positions and layout of an operator's arguments. `heads_first` means [B, H, N, d], else [B, N, H, d]. `lengths`
+    are positions of the sequences' starts (queries, keys) and longest lengths, `corner` where the mask's diagonal lies.
+    With `causal_type` a number chooses the mask: 0 none, 1 causal from the top, 2 from the bottom."""
 
     heads_first: bool
     causal: int
@@ -89,15 +83,11 @@ _BACKWARD: dict[str, _Layout] = {
 def visible_pairs(
     queries: int, keys: int, *, causal: bool, corner: Corner = "top", left: int | None = None, right: int | None = None
 ) -> int:
-    """Count the query-key pairs that a causal mask and a window leave.
+    """Counts the query-key pairs that a causal mask and a window leave.
 
     Args:
-        queries: number of queries.
-        keys: number of keys.
-        causal: a query sees no key after its own position.
         corner: `top`: query i is at key i; `bottom`: the last query is at the last key.
-        left: how many keys before its position a query sees; None for all.
-        right: how many keys after its position a query sees; None for all.
+        left, right: how many keys before and after its position a query sees; None for all.
 
     >>> visible_pairs(3, 3, causal=True), visible_pairs(2, 4, causal=True, corner="bottom")
     (6, 7)
@@ -205,12 +195,9 @@ def _mask(call: Call, layout: _Layout) -> Tensor | None:
     "_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention",
 )
 def forward(call: Call, conventions: Conventions) -> Work | None:
-    """Attention's forward: (2·d + 2·d_v) for each visible pair of each query head.
-
-    Reads query, key, value and mask; writes the output and, if the operator keeps it for the
-    backward, one log-sum-exp (float32) for each query. Packed sequences of unequal length
-    are not counted, since recorders omit the lengths.
-    """
+    """Attention's forward: (2·d + 2·d_v) for each visible pair of each query head. Reads query, key, value and mask;
+    writes the output and, if the operator keeps it for the backward, one log-sum-exp (float32) for each query. Packed
+    sequences of unequal length are not counted, since recorders omit the lengths."""
     layout = _FORWARD[call.name]
     q, k, v = call.given(0, 1, 2)
     if call.name == "aten::_flash_attention_forward" and isinstance(call.argument(13), Tensor):
@@ -240,11 +227,8 @@ def forward(call: Call, conventions: Conventions) -> Work | None:
     composites="_scaled_dot_product_flash_attention_backward _scaled_dot_product_efficient_attention_backward",
 )
 def backward(call: Call, conventions: Conventions) -> Work | None:
-    """Attention's backward: (6·d + 4·d_v) for each visible pair of each query head.
-
-    Reads the output's gradient, query, key, value, output, the kept log-sum-exps and the mask;
-    writes the gradients of query, key and value.
-    """
+    """Attention's backward: (6·d + 4·d_v) for each visible pair of each query head. Reads the output's gradient, query,
+    key, value, output, the kept log-sum-exps and the mask; writes the gradients of query, key and value."""
     layout = _BACKWARD[call.name]
     grad, q, k, v = call.given(0, 1, 2, 3)
     extent = _extent(call, layout, q, k, v)

@@ -42,9 +42,8 @@ def collective_name(name: str) -> str | None:
 
 
 def bus_factor(operation: str | None, ranks: int | None) -> Fraction | None:
-    """Share of a message that its busiest link carries, by nccl-tests: bus over algorithm bandwidth.
-
-    None if that is not defined, or if it depends on an unknown number of ranks.
+    """Share of a message that its busiest link carries (nccl-tests: bus over algorithm bandwidth); None if undefined or
+    unknown.
 
     >>> bus_factor("all_reduce", 4), bus_factor("broadcast", None), bus_factor("barrier", 2)
     (Fraction(3, 2), Fraction(1, 1), None)
@@ -60,17 +59,12 @@ def bus_factor(operation: str | None, ranks: int | None) -> Fraction | None:
 def collective(
     operation: str, dtype: str | None, elements_in: int, elements_out: int, group_size: int | None
 ) -> Work | None:
-    """Work of one collective on one rank.
+    """Work of one collective on one rank, by nccl-tests' bus factors; None for an unknown operation.
 
     Args:
-        operation: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `reduce`,
-            `send_recv`, `gather` or `scatter` (or a spelling that `collective_name` knows).
-        dtype: element type, by its canonical name.
+        operation: a spelling that `collective_name` knows.
         elements_in: elements that this rank contributes.
         group_size: ranks that take part; None if not recorded.
-
-    Returns:
-        The work (`link_bytes` by nccl-tests' bus factors), or None for an unknown operation.
     """
     ranks_known = operation if operation in _SPELLINGS else collective_name(operation)
     if ranks_known is None or elements_in < 0 or elements_out < 0:
@@ -107,11 +101,9 @@ def collective(
     "symm_mem::multimem_all_reduce_",
 )
 def from_operator(call: Call, _: Conventions) -> Work | None:
-    """A collective called as an operator, `c10d::allreduce_(tensors, ...)`: bytes of its tensors.
-
-    Recorders omit the group's size here, so the link's bytes and the sums are unknown; `collective` counts them from
-    the arguments of the collective itself. If the operator has an output besides its input, the output comes first.
-    """
+    """A collective called as an operator, `c10d::allreduce_(tensors, ...)`: bytes of its tensors. Recorders omit the
+    group's size here, so the link's bytes and the sums are unknown; `collective` counts them from the arguments of the
+    collective itself. If the operator has an output besides its input, the output comes first."""
     message = collective_name(call.name)
     if message is None:
         return None

@@ -1,16 +1,13 @@
 """Convolutions of one to three dimensions: forward, and the gradients of input, weight and bias.
 
-One formula covers all of them. A weight of K x C/g x R x S is applied once at every position,
-so a convolution counts 2·N·(positions)·K·(C/g)·R·S, where the positions are those of the
-output, or of the input if the convolution is transposed. The gradients of input and weight
-use the same products with exchanged roles and count the same. Groups need no term of
-their own: the weight's second dimension is already C/g. Source: Chetlur et al., cuDNN: efficient
-primitives for deep learning (2014), section 2. Direct convolution is counted, even if a
-kernel uses the cheaper products of Winograd or FFT.
-
-torch's FlopCounterMode agrees except for the weight gradient of a grouped convolution, where it
-multiplies all C channels with all K instead of those of the same group and so counts g times too
-much, and for the bias gradient, which it leaves out.
+One formula covers all of them. A weight of K x C/g x R x S is applied once at every position, so a convolution counts
+2·N·(positions)·K·(C/g)·R·S, where the positions are those of the output, or of the input if the convolution is
+transposed. The gradients of input and weight use the same products with exchanged roles and count the same. Groups need
+no term of their own: the weight's second dimension is already C/g. Source: Chetlur et al., cuDNN: efficient primitives
+for deep learning (2014), section 2. Direct convolution is counted, even if a kernel uses the cheaper products of
+Winograd or FFT. torch's FlopCounterMode agrees except for the weight gradient of a grouped convolution, where it
+multiplies all C channels with all K instead of those of the same group and so counts g times too much, and for the bias
+gradient, which it leaves out.
 """
 
 from __future__ import annotations
@@ -154,13 +151,10 @@ def _channels(call: Call) -> tuple[Tensor, dict[str, int]] | None:
     asks_related=True,
 )
 def forward(call: Call, _: Conventions) -> Work | None:
-    """Convolution of x [N, C, ...] with w [K, C/g, ...]: 2·N·(positions)·K·(C/g)·(kernel size).
-
-    Positions are those of the output; of the input for a transposed convolution, whose weight is
-    [C, K/g, ...] and whose output has K/g·g channels. Reads x, w, bias (and the addend of the fused
-    forms); writes the output in x's type. If stride and padding were not recorded, the extent
-    of the output is taken from its gradient.
-    """
+    """Convolution of x [N, C, ...] with w [K, C/g, ...]: 2·N·(positions)·K·(C/g)·(kernel size). Positions are those of
+    the output; of the input for a transposed convolution, whose weight is [C, K/g, ...] and whose output has K/g·g
+    channels. Reads x, w, bias (and the addend of the fused forms); writes the output in x's type. If stride and padding
+    were not recorded, the extent of the output is taken from its gradient."""
     layout, (x, w) = _layout(call), call.given(0, 1)
     if layout is None or not 3 <= len(w.shape) <= 5:
         return None
@@ -325,12 +319,10 @@ def _backward_transposed(call: Call, grad: Tensor, x: Tensor, w: Tensor) -> bool
     hints_forward=True,
 )
 def backward(call: Call, _: Conventions) -> Work | None:
-    """Gradients of a convolution that its output mask selects, each a separate part.
-
-    Input and weight: 2·N·(positions)·K·(C/g)·(kernel size) each; the input's reads output gradient
-    and weight, the weight's reads output gradient and input. Bias: one addition for each element of
-    the output gradient. If the mask was not recorded, the work of one product is a lower bound.
-    """
+    """Gradients of a convolution that its output mask selects, each a separate part. Input and weight:
+    2·N·(positions)·K·(C/g)·(kernel size) each; the input's reads output gradient and weight, the weight's reads output
+    gradient and input. Bias: one addition for each element of the output gradient. If the mask was not recorded, the
+    work of one product is a lower bound."""
     grad, x, w = call.given(*_BACKWARD[call.name])
     if not len(grad.shape) == len(x.shape) == len(w.shape):
         return None
@@ -378,12 +370,10 @@ def _mask(call: Call) -> tuple[bool, ...] | None:
 
 @MODELS.add("convolution.input_gradient", tuple(_INPUT_GRADIENT), aligned_sizes=_channels, asks_related=True)
 def input_gradient(call: Call, _: Conventions) -> Work | None:
-    """Gradient of a convolution's input from output gradient and weight.
-
-    2·N·(positions of the output gradient)·(elements of the weight). The input's extent comes from
-    the size argument or the enclosing operator; without it the bytes written are unknown. For a
-    transposed convolution the positions are the input's, so it is needed for the operations too.
-    """
+    """Gradient of a convolution's input from output gradient and weight. 2·N·(positions of the output
+    gradient)·(elements of the weight). The input's extent comes from the size argument or the enclosing operator;
+    without it the bytes written are unknown. For a transposed convolution the positions are the input's, so it is
+    needed for the operations too."""
     grad, w = call.given(*_INPUT_GRADIENT[call.name])
     if len(grad.shape) != len(w.shape) or len(w.shape) < 3:
         return None
@@ -399,12 +389,9 @@ def input_gradient(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("convolution.weight_gradient", tuple(_WEIGHT_GRADIENT), aligned_sizes=_channels, asks_related=True)
 def weight_gradient(call: Call, _: Conventions) -> Work | None:
-    """Gradient of a convolution's weight from output gradient and input.
-
-    2·N·(positions)·(elements of the weight); positions are the output gradient's, the input's for a
-    transposed convolution. The weight's shape is a size argument, or, since older recorders omit it,
-    comes from the enclosing operator.
-    """
+    """Gradient of a convolution's weight from output gradient and input. 2·N·(positions)·(elements of the weight);
+    positions are the output gradient's, the input's for a transposed convolution. The weight's shape is a size
+    argument, or, since older recorders omit it, comes from the enclosing operator."""
     grad, x = call.given(*_WEIGHT_GRADIENT[call.name])
     if len(grad.shape) != len(x.shape) or len(x.shape) < 3:
         return None

@@ -13,11 +13,9 @@ MODELS = Models()
 
 @MODELS.add("copy.copy", "copy_")
 def copy(call: Call, _: Conventions) -> Work | None:
-    """Copy into a tensor, `copy_(to, from)`: reads the source once as stored, writes the target.
-
-    Types may differ (a cast), and the source may broadcast. A copy between host and device counts
-    the same bytes, on whichever side of the link.
-    """
+    """Copy into a tensor, `copy_(to, from)`: reads the source once as stored, writes the target. Types may differ (a
+    cast), and the source may broadcast. A copy between host and device counts the same bytes, on whichever side of the
+    link."""
     to, source = call.given(0, 1)
     return Work("copy.copy", 0, stored(source), dense(to), to.dtype)
 
@@ -28,11 +26,9 @@ _CAST_TYPE: dict[str, int] = {"aten::_to_copy": 1, "aten::to": 1}
 
 @MODELS.add("copy.cast", _CASTS, composites=_CASTS)
 def cast(call: Call, _: Conventions) -> Work | None:
-    """New tensor with the same elements, `clone`, `contiguous`, `to`, `_to_copy`: reads and writes n.
-
-    The written type is the one that the call names, else that of the source. torch dispatches all
-    of them to `copy_`, where they are counted, and some calls copy nothing at all.
-    """
+    """New tensor with the same elements, `clone`, `contiguous`, `to`, `_to_copy`: reads and writes n. The written type
+    is the one that the call names, else that of the source. torch dispatches all of them to `copy_`, where they are
+    counted, and some calls copy nothing at all."""
     (x,) = call.given(0)
     out = x.dtype
     if call.name in _CAST_TYPE:
@@ -109,10 +105,8 @@ MODELS += (
 
 @MODELS.add("fill.sequence", "arange")
 def sequence(call: Call, _: Conventions) -> Work | None:
-    """Numbers in equal steps, `arange(start, end, step)` into a tensor: writes it.
-
-    Counted if the recorded ends and step show how many numbers there are.
-    """
+    """Numbers in equal steps, `arange(start, end, step)` into a tensor: writes it. Counted if the recorded ends and
+    step show how many numbers there are."""
     numbers = []
     for argument in call.arguments[:3]:
         if isinstance(argument, Scalar) and isinstance(argument.value, (int, float)):

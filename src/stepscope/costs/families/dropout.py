@@ -14,10 +14,8 @@ MODELS = Models()
 
 @MODELS.add("dropout.forward", "native_dropout _fused_dropout dropout dropout_", composites="dropout dropout_")
 def forward(call: Call, _: Conventions) -> Work | None:
-    """Dropout, `native_dropout(x, p, train)`: 2n; reads x, writes the result and a one-byte mask.
-
-    Without training it is a copy. The composite form writes its mask with a separate operator.
-    """
+    """Dropout, `native_dropout(x, p, train)`: 2n; reads x, writes the result and a one-byte mask. Without training it
+    is a copy. The composite form writes its mask with a separate operator."""
     (x,) = call.given(0)
     fused = call.name in ("aten::native_dropout", "aten::_fused_dropout")
     idle = call.name in ("aten::native_dropout", "aten::dropout") and call.flag(2) is False

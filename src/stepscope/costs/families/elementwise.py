@@ -1,8 +1,7 @@
 """Element-wise operators with broadcasting: activations and their gradients, arithmetic, selection.
 
-The result has the broadcast shape; its type is promoted as in torch. Each operand is
-read once as stored, the result is written once; an in-place form writes its first operand.
-The table `pointwise` has the operations for each element.
+The result has the broadcast shape; its type is promoted as in torch. Each operand is read once as stored, the result is
+written once; an in-place form writes its first operand. The table `pointwise` has the operations for each element.
 """
 
 from __future__ import annotations
@@ -94,11 +93,8 @@ _NAMES = tuple(f"aten::{name}{form}" for name in POINTWISE for form in ("", "_")
     "relu relu_ relu6 relu6_ selu selu_ prelu log_sigmoid mish_backward isreal isfinite",
 )
 def elementwise(call: Call, _: Conventions) -> Work | None:
-    """Element-wise operator: (operations of its row)·(elements of the result).
-
-    Integer and boolean arithmetic counts 0 (see `work`). Source of each row: the function's
-    definition as torch documents it.
-    """
+    """Element-wise operator: (operations of its row)·(elements of the result). Integer and boolean arithmetic counts 0
+    (see `work`). Source of each row: the function's definition as torch documents it."""
     known_row = entry(call.name.removeprefix("aten::"))
     if known_row is None:
         return None
@@ -134,10 +130,8 @@ def elementwise(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("elementwise.gated", "glu")
 def gated(call: Call, _: Conventions) -> Work | None:
-    """Gated linear unit, `glu(x)`: 5 operations for each of the n/2 elements of the result.
-
-    One half of x is multiplied by the sigmoid (4) of the other.
-    """
+    """Gated linear unit, `glu(x)`: 5 operations for each of the n/2 elements of the result. One half of x is multiplied
+    by the sigmoid (4) of the other."""
     (x,) = call.given(0)
     if x.elements % 2:
         return None
@@ -147,10 +141,8 @@ def gated(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("elementwise.gated_backward", "glu_backward")
 def gated_backward(call: Call, _: Conventions) -> Work | None:
-    """Gradient of a gated linear unit: 9 operations for each element of the gradient.
-
-    The sigmoid (4); gradient·sigmoid for one half; for the other that times (1 - sigmoid)·value (4).
-    """
+    """Gradient of a gated linear unit: 9 operations for each element of the gradient. The sigmoid (4); gradient·sigmoid
+    for one half; for the other that times (1 - sigmoid)·value (4)."""
     grad, x = call.given(0, 1)
     if x.elements != 2 * grad.elements:
         return None

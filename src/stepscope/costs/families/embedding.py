@@ -24,10 +24,8 @@ def lookup(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("embedding.gradient", "embedding_dense_backward embedding_backward", composites="embedding_backward")
 def gradient(call: Call, _: Conventions) -> Work | None:
-    """Gradient of a table, `embedding_dense_backward(grad, indices, V)`: one addition per element.
-
-    Reads gradient and indices; writes the entire table's gradient, most of it zeros.
-    """
+    """Gradient of a table, `embedding_dense_backward(grad, indices, V)`: one addition per element. Reads gradient and
+    indices; writes the entire table's gradient, most of it zeros."""
     (grad, indices), rows = call.given(0, 1), call.integer(2)
     if not grad.shape:
         return None
@@ -43,12 +41,9 @@ def gradient(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("embedding.bag", "embedding_bag _embedding_bag _embedding_bag_forward_only", composites="embedding_bag")
 def bag(call: Call, _: Conventions) -> Work | None:
-    """Sums of bags of rows, `_embedding_bag(table, indices, offsets, ..., mode, ...)`.
-
-    One addition for each element looked up, one more multiplication with weights for each sample,
-    and one division for each result in mode 1 (mean). Reads indices, offsets, weights and a row for
-    each index; writes a row for each bag.
-    """
+    """Sums of bags of rows, `_embedding_bag(table, indices, offsets, ..., mode, ...)`. One addition for each element
+    looked up, one more multiplication with weights for each sample, and one division for each result in mode 1 (mean).
+    Reads indices, offsets, weights and a row for each index; writes a row for each bag."""
     (table, indices, offsets), weights = call.given(0, 1, 2), call.tensor(6)
     if len(table.shape) != 2:
         return None
@@ -63,9 +58,7 @@ def bag(call: Call, _: Conventions) -> Work | None:
 @MODELS.add("embedding.bag_gradient", "_embedding_bag_dense_backward")
 def bag_gradient(call: Call, _: Conventions) -> Work | None:
     """Gradient of a table from bags: one addition for each element looked up; writes the table.
-
-    `_embedding_bag_dense_backward(grad, indices, offset2bag, bag_size, maximum_indices, V, ...)`.
-    """
+    `_embedding_bag_dense_backward(grad, indices, offset2bag, bag_size, maximum_indices, V, ...)`."""
     (grad, indices), rows = call.given(0, 1), call.integer(5)
     if len(grad.shape) != 2:
         return None

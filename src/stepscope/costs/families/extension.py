@@ -24,10 +24,8 @@ def rms_norm(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("normalisation.vllm_fused_add_rms_norm", "_C::fused_add_rms_norm")
 def fused_add_rms_norm(call: Call, _: Conventions) -> Work | None:
-    """vLLM's `fused_add_rms_norm(x, residual, weight, eps)`: 5n + 3 for each row.
-
-    The residual is added first; both x and the residual are read and written.
-    """
+    """vLLM's `fused_add_rms_norm(x, residual, weight, eps)`: 5n + 3 for each row. The residual is added first; both x
+    and the residual are read and written."""
     x, residual, weight = call.given(0, 1, 2)
     if not x.shape:
         return None
@@ -38,11 +36,9 @@ def fused_add_rms_norm(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("elementwise.rotary_embedding", "_C::rotary_embedding")
 def rotary_embedding(call: Call, _: Conventions) -> Work | None:
-    """vLLM's `rotary_embedding(positions, query, key, head_size, cache, ...)`: 3 for each element.
-
-    Two products and a sum make each rotated element. Reads positions, query, key and a row of the
-    cache for each position, writes query and key.
-    """
+    """vLLM's `rotary_embedding(positions, query, key, head_size, cache, ...)`: 3 for each element. Two products and a
+    sum make each rotated element. Reads positions, query, key and a row of the cache for each position, writes query
+    and key."""
     (positions, query, cache), key = call.given(0, 1, 4), call.tensor(2)
     if len(cache.shape) != 2:
         return None
@@ -59,10 +55,8 @@ def rotary_embedding(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("elementwise.quantise", "_C::static_scaled_fp8_quant _C::dynamic_scaled_fp8_quant")
 def quantise(call: Call, _: Conventions) -> Work | None:
-    """vLLM's `static_scaled_fp8_quant(out, x, scale)`: 3n (scale and two clamps).
-
-    The dynamic form finds the largest magnitude first (2n more) and writes the scale.
-    """
+    """vLLM's `static_scaled_fp8_quant(out, x, scale)`: 3n (scale and two clamps). The dynamic form finds the largest
+    magnitude first (2n more) and writes the scale."""
     (out, x), scale = call.given(0, 1), call.tensor(2)
     dynamic = "dynamic" in call.name
     read, written = stored(x, None if dynamic else scale), dense(out)
@@ -80,10 +74,8 @@ def silu_and_mul(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("indexing.cache_write", "_C_cache_ops::reshape_and_cache_flash")
 def cache_write(call: Call, _: Conventions) -> Work | None:
-    """vLLM's `reshape_and_cache_flash(key, value, key_cache, value_cache, slots, ...)`: a copy.
-
-    Reads key, value and slots; writes as many elements in the cache's type.
-    """
+    """vLLM's `reshape_and_cache_flash(key, value, key_cache, value_cache, slots, ...)`: a copy. Reads key, value and
+    slots; writes as many elements in the cache's type."""
     key, value, cache = call.given(0, 1, 2)
     written = sized(key.elements + value.elements, cache.dtype)
     read = stored(key, value, call.tensor(4))

@@ -31,10 +31,8 @@ _NAMES = tuple(
 
 @MODELS.add("elementwise.foreach", _NAMES, over_lists=True)
 def foreach(call: Call, _: Conventions) -> Work | None:
-    """Element-wise operator on each tensor of the lists: (operations of its row)·(elements).
-
-    Reads all lists, writes the first one in place or as many new tensors.
-    """
+    """Element-wise operator on each tensor of the lists: (operations of its row)·(elements). Reads all lists, writes
+    the first one in place or as many new tensors."""
     lists = entry(call.name.removeprefix(_PREFIX))
     if lists is None:
         return None
@@ -87,10 +85,8 @@ def foreach_zero(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("reduction.foreach", "_foreach_norm _foreach_max _foreach_powsum", over_lists=True)
 def foreach_reduce(call: Call, _: Conventions) -> Work | None:
-    """A norm, maximum or sum of powers of each tensor: 2n for a norm (n for its infinite one), else n.
-
-    Reads all tensors, writes one value for each.
-    """
+    """A norm, maximum or sum of powers of each tensor: 2n for a norm (n for its infinite one), else n. Reads all
+    tensors, writes one value for each."""
     (tensors,) = call.listed(0)
     order = call.number(1)
     each = 1 if call.name == f"{_PREFIX}max" or (order is not None and math.isinf(order)) else 2
@@ -105,10 +101,8 @@ def foreach_reduce(call: Call, _: Conventions) -> Work | None:
     over_lists=True,
 )
 def unscale(call: Call, _: Conventions) -> Work | None:
-    """Unscaling of gradients under loss scaling, `_amp_foreach_non_finite_check_and_unscale_`: 2n.
-
-    Each gradient is checked and multiplied in place.
-    """
+    """Unscaling of gradients under loss scaling, `_amp_foreach_non_finite_check_and_unscale_`: 2n. Each gradient is
+    checked and multiplied in place."""
     (tensors,) = call.listed(0)
     flops = 2 * sum(tensor.elements for tensor in tensors)
     return of_lists("optimizer.unscale", tensors, flops, stored(*tensors), dense(*tensors))

@@ -78,10 +78,8 @@ def _sizes_of_layer(call: Call) -> tuple[Tensor, dict[str, int]] | None:
 
 @MODELS.add("gemm.mm", "mm _int_mm", aligned_sizes=_sizes_of(0, 1), joins=True)
 def mm(call: Call, _: Conventions) -> Work | None:
-    """Plain product, `mm(a, b)`: 2·M·N·K; reads both matrices, writes M·N of their type.
-
-    `_int_mm` writes int32. The call may name a result type.
-    """
+    """Plain product, `mm(a, b)`: 2·M·N·K; reads both matrices, writes M·N of their type. `_int_mm` writes int32. The
+    call may name a result type."""
     a, b = call.given(0, 1)
     m, k, n = _mkn(a, b)
     out = "int32" if call.name == "aten::_int_mm" else a.dtype
@@ -91,11 +89,8 @@ def mm(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("gemm.addmm", "addmm addmm_ _addmm_activation", aligned_sizes=_sizes_of(1, 2), joins=True)
 def addmm(call: Call, _: Conventions) -> Work | None:
-    """Product with an addend, `addmm(c, a, b, beta, alpha)`: 2·M·N·K.
-
-    Reads a, b and what is stored of c (a bias of N elements counts N); c is not read if beta
-    is 0.
-    """
+    """Product with an addend, `addmm(c, a, b, beta, alpha)`: 2·M·N·K. Reads a, b and what is stored of c (a bias of N
+    elements counts N); c is not read if beta is 0."""
     a, b = call.given(1, 2)
     m, k, n = _mkn(a, b)
     addend = None if call.number(3) == 0 else call.tensor(0)
@@ -110,10 +105,8 @@ def bmm(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("gemm.baddbmm", "baddbmm baddbmm_ _baddbmm_mkl_ addbmm addbmm_", aligned_sizes=_sizes_of(1, 2))
 def baddbmm(call: Call, _: Conventions) -> Work | None:
-    """Batched product with an addend, `baddbmm(c, a, b, beta, alpha)`: 2·B·M·N·K, reads c.
-
-    `addbmm` sums over the batch and writes one M x N matrix only.
-    """
+    """Batched product with an addend, `baddbmm(c, a, b, beta, alpha)`: 2·B·M·N·K, reads c. `addbmm` sums over the batch
+    and writes one M x N matrix only."""
     addend = None if call.number(3) == 0 else call.tensor(0)
     return _batched(call, "gemm.baddbmm", 1, addend)
 
@@ -168,10 +161,8 @@ def addr(call: Call, _: Conventions) -> Work | None:
     joins=True,
 )
 def linear(call: Call, _: Conventions) -> Work | None:
-    """Fully connected layer, `linear(x, w, bias)` with w of N x K: 2·(rows of x)·N·K.
-
-    Also the fused oneDNN and MKL forms, whose activation in the epilogue is not counted.
-    """
+    """Fully connected layer, `linear(x, w, bias)` with w of N x K: 2·(rows of x)·N·K. Also the fused oneDNN and MKL
+    forms, whose activation in the epilogue is not counted."""
     first = 2 if call.name == "mkl::_mkl_linear" else 1
     (x, w), bias = call.given(0, first), call.tensor(first + 1)
     if len(w.shape) not in (1, 2) or not x.shape or w.shape[-1] != x.shape[-1]:
@@ -185,10 +176,8 @@ def linear(call: Call, _: Conventions) -> Work | None:
     "gemm.matmul", "matmul linalg_matmul", composites="matmul linalg_matmul", aligned_sizes=_sizes_of(0, 1), joins=True
 )
 def matmul(call: Call, _: Conventions) -> Work | None:
-    """Product of tensors of any rank, `matmul(a, b)`: 2·(product of batch sizes)·M·N·K.
-
-    Batch dimensions broadcast; a vector counts as a matrix of one row or column.
-    """
+    """Product of tensors of any rank, `matmul(a, b)`: 2·(product of batch sizes)·M·N·K. Batch dimensions broadcast; a
+    vector counts as a matrix of one row or column."""
     a, b = call.given(0, 1)
     if not a.shape or not b.shape:
         return None
@@ -214,11 +203,9 @@ def _scales(call: Call) -> tuple[int | None, int]:
 
 @MODELS.add("gemm.scaled_mm", "_scaled_mm _scaled_mm_v2", aligned_sizes=_sizes_of(0, 1))
 def scaled_mm(call: Call, _: Conventions) -> Work | None:
-    """Product of scaled 8- or 4-bit matrices, `_scaled_mm(a, b, scale_a, scale_b, bias, ...)`.
-
-    2·M·N·K, K counted in numbers (two in each byte of a packed float4). Reads matrices, scales and bias; writes the
-    type that the call names, else that of a; unknown if values were not recorded.
-    """
+    """Product of scaled 8- or 4-bit matrices, `_scaled_mm(a, b, scale_a, scale_b, bias, ...)`. 2·M·N·K, K counted in
+    numbers (two in each byte of a packed float4). Reads matrices, scales and bias; writes the type that the call names,
+    else that of a; unknown if values were not recorded."""
     a, b = call.given(0, 1)
     m, k, n = _mkn(a, b)
     scales, position = _scales(call)
@@ -231,13 +218,10 @@ def scaled_mm(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("gemm.grouped_mm", "_grouped_mm _scaled_grouped_mm")
 def grouped_mm(call: Call, _: Conventions) -> Work | None:
-    """Grouped product, `_grouped_mm(a, b, offsets)`: every row is multiplied by one group's matrix.
-
-    a [M, K] with b [G, K, N]: 2·M·N·K. a [G, M, K] with b [K, N]: the columns are divided among groups,
-    2·M·N·K. a [M, K] with b [K, N]: the inner dimension is divided, 2·M·N·K, and G matrices of
-    M x N are written. Both with three dimensions: bmm. Source: torch's documentation of the
-    operator. All groups' weights count as read, also those without rows.
-    """
+    """Grouped product, `_grouped_mm(a, b, offsets)`: every row is multiplied by one group's matrix. a [M, K] with b [G,
+    K, N]: 2·M·N·K. a [G, M, K] with b [K, N]: the columns are divided among groups, 2·M·N·K. a [M, K] with b [K, N]:
+    the inner dimension is divided, 2·M·N·K, and G matrices of M x N are written. Both with three dimensions: bmm.
+    Source: torch's documentation of the operator. All groups' weights count as read, also those without rows."""
     a, b = call.given(0, 1)
     scaled = call.name == "aten::_scaled_grouped_mm"
     offsets = call.tensor(4 if scaled else 2)
@@ -268,11 +252,9 @@ def grouped_mm(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("gemm.packed_mm", "_weight_int8pack_mm _weight_int4pack_mm")
 def packed_mm(call: Call, _: Conventions) -> Work | None:
-    """Product with weights packed to 8 or 4 bits: 2·M·N·K; the weights are read packed.
-
-    `_weight_int8pack_mm(x, w[N, K], scales[N])`; `_weight_int4pack_mm(x, w, group, scales)`, whose
-    N is the middle dimension of its scales-and-zeros.
-    """
+    """Product with weights packed to 8 or 4 bits: 2·M·N·K; the weights are read packed. `_weight_int8pack_mm(x, w[N,
+    K], scales[N])`; `_weight_int4pack_mm(x, w, group, scales)`, whose N is the middle dimension of its
+    scales-and-zeros."""
     narrow = call.name != "aten::_weight_int8pack_mm"
     (x, w), scales = call.given(0, 1), call.tensor(3 if narrow else 2)
     named = scales if narrow else w
@@ -284,11 +266,8 @@ def packed_mm(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("gemm.pairwise_distance", "_cdist_forward", tensor_cores=False)
 def pairwise_distance(call: Call, _: Conventions) -> Work | None:
-    """Distances of all pairs, `_cdist_forward(x[B, P, M], y[B, R, M])`: 3·B·P·R·M.
-
-    A subtraction, a product (or magnitude) and a sum for each pair and coordinate; the roots are
-    B·P·R more.
-    """
+    """Distances of all pairs, `_cdist_forward(x[B, P, M], y[B, R, M])`: 3·B·P·R·M. A subtraction, a product (or
+    magnitude) and a sum for each pair and coordinate; the roots are B·P·R more."""
     x, y = call.given(0, 1)
     if len(x.shape) < 2 or len(x.shape) != len(y.shape):
         return None

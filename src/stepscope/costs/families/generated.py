@@ -1,12 +1,11 @@
 """Kernels that Inductor generates with Triton, counted from their recorded row.
 
-A generated kernel's name lists the operators that were fused into it
-(`triton_poi_fused_add_cos_sin_0`); its arguments are the buffers it points to and the extents of its
-loops. Each operator of the name is counted once for each point of the loops by its row in the table
-`pointwise`. Inductor names an operator once however often it was fused, so the operations are a lower
-bound. The written buffers are not recorded: Inductor passes outputs last, and the last one is
-taken to be the only one; the sum of bytes read and written is right unless a kernel updates a buffer
-in place, which is then counted once instead of twice.
+A generated kernel's name lists the operators that were fused into it (`triton_poi_fused_add_cos_sin_0`); its arguments
+are the buffers it points to and the extents of its loops. Each operator of the name is counted once for each point of
+the loops by its row in the table `pointwise`. Inductor names an operator once however often it was fused, so the
+operations are a lower bound. The written buffers are not recorded: Inductor passes outputs last, and the last one is
+taken to be the only one; the sum of bytes read and written is right unless a kernel updates a buffer in place, which is
+then counted once instead of twice.
 """
 
 from __future__ import annotations
@@ -100,12 +99,10 @@ def _operations(name: str) -> int:
 
 @MODELS.add("generated.inductor", (), form=_NAME)
 def generated(call: Call, _: Conventions) -> Work | None:
-    """Generated kernel: (operations of its fused operators)·(points of its loops), a lower bound.
-
-    The loops' extents are its last integer arguments, else those of the largest buffer. A buffer larger than the loops,
-    such as the table of an embedding, counts with one element per point. Templates of matrix products (`tem`) and
-    combined kernels (`for`) are not counted: their name does not say what they compute.
-    """
+    """Generated kernel: (operations of its fused operators)·(points of its loops), a lower bound. The loops' extents
+    are its last integer arguments, else those of the largest buffer. A buffer larger than the loops, such as the table
+    of an embedding, counts with one element per point. Templates of matrix products (`tem`) and combined kernels
+    (`for`) are not counted: their name does not say what they compute."""
     match = _NAME.match(call.name[:_LONGEST_NAME])
     if match is None or match["kind"] in ("tem", "for", "mix", "spl"):
         return None
@@ -136,11 +133,8 @@ def _touched(tensor: Tensor, points: int) -> int | None:
 
 
 def _points(call: Call, loops: int) -> int | None:
-    """Product of the extents of the loops, or None if they were not recorded.
-
-    Kernels over one or two loops pass each extent; trailing arguments that are not positive
-    integers are none of them.
-    """
+    """Product of the extents of the loops, or None if they were not recorded. Kernels over one or two loops pass each
+    extent; trailing arguments that are not positive integers are none of them."""
     extents = [
         argument.value
         for argument in call.arguments

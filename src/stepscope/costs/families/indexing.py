@@ -20,10 +20,8 @@ _DATA = ("extent of the result is data",)
 
 @MODELS.add("indexing.gather", "gather take take_along_dim", composites="take_along_dim")
 def gather(call: Call, _: Conventions) -> Work | None:
-    """One element for each index, `gather(x, dim, index)` and `take(x, index)`.
-
-    Reads the index and as many elements, writes as many.
-    """
+    """One element for each index, `gather(x, dim, index)` and `take(x, index)`. Reads the index and as many elements,
+    writes as many."""
     x, index = call.given(0, 1 if call.name.startswith("aten::take") else 2)
     moved = sized(index.elements, x.dtype)
     return Work("indexing.gather", 0, total(stored(index), moved), moved, x.dtype)
@@ -31,11 +29,9 @@ def gather(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("indexing.index_select", "index_select")
 def index_select(call: Call, _: Conventions) -> Work | None:
-    """Slices along a dimension, `index_select(x, dim, index)`: a slice for each index.
-
-    Reads the index and the slices, writes them. If the dimension was not recorded it must not
-    matter: x has one dimension, or all of its dimensions are equal.
-    """
+    """Slices along a dimension, `index_select(x, dim, index)`: a slice for each index. Reads the index and the slices,
+    writes them. If the dimension was not recorded it must not matter: x has one dimension, or all of its dimensions are
+    equal."""
     x, index = call.given(0, 2)
     count = _slices(x, call.integer(1), index.elements)
     if count is None:
@@ -63,12 +59,9 @@ _SCATTER_ADD = ("aten::scatter_add", "aten::scatter_reduce", "aten::scatter_redu
 
 @MODELS.add("indexing.scatter", "scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_")
 def scatter(call: Call, _: Conventions) -> Work | None:
-    """One element to each index, `scatter_(x, dim, index, source)`.
-
-    Reads index and as many elements of the source (none of a number), writes as many; with a sum
-    it also reads the targets and counts one operation for each. The form that is not in place
-    copies x first: it reads and writes all of x as well.
-    """
+    """One element to each index, `scatter_(x, dim, index, source)`. Reads index and as many elements of the source
+    (none of a number), writes as many; with a sum it also reads the targets and counts one operation for each. The form
+    that is not in place copies x first: it reads and writes all of x as well."""
     (x, index), source = call.given(0, 2), call.tensor(3)
     adds = call.name.removesuffix("_") in _SCATTER_ADD or call.text(4) is not None
     moved = sized(index.elements, x.dtype)
@@ -90,12 +83,9 @@ def _written(formula: str, call: Call, x: Tensor, flops: int, read: int | None, 
     composites="index_copy index_add index_fill",
 )
 def index_write(call: Call, _: Conventions) -> Work | None:
-    """Slices of a source to places along a dimension, `index_copy_`, `index_add_`, `index_fill_`.
-
-    Reads index and source, writes as many elements; a sum also reads the targets and counts
-    one operation for each (two with a factor other than 1). The form that is not in place copies x
-    first.
-    """
+    """Slices of a source to places along a dimension, `index_copy_`, `index_add_`, `index_fill_`. Reads index and
+    source, writes as many elements; a sum also reads the targets and counts one operation for each (two with a factor
+    other than 1). The form that is not in place copies x first."""
     (x, index), source = call.given(0, 2), call.tensor(3)
     name = call.name.removesuffix("_")
     count = None if source is None else source.elements
@@ -120,11 +110,8 @@ def masked_select(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("indexing.masked_scatter", "masked_scatter masked_scatter_", composites="masked_scatter")
 def masked_scatter(call: Call, _: Conventions) -> Work | None:
-    """Elements of a source where a mask is true: reads tensor and mask, writes the tensor.
-
-    It reads at most as many elements of the source as the tensor has; the number depends on data and is left
-    out.
-    """
+    """Elements of a source where a mask is true: reads tensor and mask, writes the tensor. It reads at most as many
+    elements of the source as the tensor has; the number depends on data and is left out."""
     x, mask = call.given(0, 1)
     notes = ("what it reads of the source is data",)
     return Work("indexing.masked_scatter", 0, stored(x, mask), dense(x), x.dtype, notes=notes)
@@ -139,10 +126,8 @@ def nonzero(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("indexing.join", "cat _cat stack _stack concat concatenate", composites="stack concat concatenate")
 def join(call: Call, _: Conventions) -> Work | None:
-    """Joining tensors, `cat(tensors)` and `stack(tensors)`: reads all, writes as much.
-
-    Recorders omit the element type of lists, and lists of more than 30 tensors altogether.
-    """
+    """Joining tensors, `cat(tensors)` and `stack(tensors)`: reads all, writes as much. Recorders omit the element type
+    of lists, and lists of more than 30 tensors altogether."""
     (tensors,) = call.listed(0)
     return of_lists("indexing.join", tensors, 0, stored(*tensors), dense(*tensors))
 
@@ -175,10 +160,8 @@ def repeat(call: Call, _: Conventions) -> Work | None:
     composites="constant_pad_nd",
 )
 def pad(call: Call, _: Conventions) -> Work | None:
-    """Padding, `constant_pad_nd(x, pads)` and its reflecting variants: reads x, writes the larger result.
-
-    Pads come in pairs, the last dimension's first; negative ones crop.
-    """
+    """Padding, `constant_pad_nd(x, pads)` and its reflecting variants: reads x, writes the larger result. Pads come in
+    pairs, the last dimension's first; negative ones crop."""
     (x,), pads = call.given(0), call.integers(1)
     if pads is None or len(pads) % 2 or len(pads) // 2 > len(x.shape):
         return None
@@ -207,11 +190,8 @@ def pad_backward(call: Call, _: Conventions) -> Work | None:
     composites="slice_backward select_backward diagonal_backward",
 )
 def into_zeros(call: Call, _: Conventions) -> Work | None:
-    """Gradient of a slice, `slice_backward(grad, input_sizes, ...)`: writes zeros and the gradient.
-
-    Reads the gradient, writes the input's size. torch composes it of a fill and a copy, which are
-    counted if they were recorded.
-    """
+    """Gradient of a slice, `slice_backward(grad, input_sizes, ...)`: writes zeros and the gradient. Reads the gradient,
+    writes the input's size. torch composes it of a fill and a copy, which are counted if they were recorded."""
     (grad,), sizes = call.given(0), call.integers(1)
     if sizes is None or any(size < 0 for size in sizes):
         return None

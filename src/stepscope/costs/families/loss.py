@@ -21,11 +21,9 @@ MODELS = Models()
     composites="nll_loss nll_loss2d nll_loss_nd",
 )
 def nll_forward(call: Call, _: Conventions) -> Work | None:
-    """Negative log-likelihood, `nll_loss(x, target, weight, reduction)`: 1 for each target, 2 weighted.
-
-    Reads the one element of x that each target names, the targets and the weights; writes two values
-    for a reduced loss, one for each target and one more otherwise.
-    """
+    """Negative log-likelihood, `nll_loss(x, target, weight, reduction)`: 1 for each target, 2 weighted. Reads the one
+    element of x that each target names, the targets and the weights; writes two values for a reduced loss, one for each
+    target and one more otherwise."""
     (x, target), weight, reduction = call.given(0, 1), call.tensor(2), call.integer(3)
     outs = target.elements + 1 if reduction == 0 else 2
     return Work(
@@ -41,8 +39,7 @@ def nll_forward(call: Call, _: Conventions) -> Work | None:
 @MODELS.add("loss.nll_backward", "nll_loss_backward nll_loss2d_backward")
 def nll_backward(call: Call, _: Conventions) -> Work | None:
     """Gradient of the negative log-likelihood: 1 for each target; writes the one element of each. A separate operator
-    (`aten::zero_`) zeroed the others before.
-    """
+    (`aten::zero_`) zeroed the others before."""
     x, target = call.given(1, 2)
     read = stored(target, *(call.tensor(place) for place in (0, 3, 6)))
     return Work("loss.nll_backward", target.elements, read, sized(target.elements, x.dtype), x.dtype)
@@ -50,11 +47,9 @@ def nll_backward(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("loss.cross_entropy", "cross_entropy_loss", composites="cross_entropy_loss")
 def cross_entropy(call: Call, _: Conventions) -> Work | None:
-    """Cross-entropy, `cross_entropy_loss(x, target, weight, reduction)`: log-softmax and likelihood.
-
-    5n for the log-softmax over x and one operation for each target (two for a target of
-    probabilities, each of which is multiplied and summed).
-    """
+    """Cross-entropy, `cross_entropy_loss(x, target, weight, reduction)`: log-softmax and likelihood. 5n for the
+    log-softmax over x and one operation for each target (two for a target of probabilities, each of which is multiplied
+    and summed)."""
     (x, target), reduction = call.given(0, 1), call.integer(3)
     each = 2 if target.shape == x.shape else 1
     outs = 1 if reduction else math.prod(x.shape[:-1])
@@ -84,11 +79,9 @@ clamps."""
     composites="l1_loss kl_div binary_cross_entropy_with_logits soft_margin_loss",
 )
 def elementwise(call: Call, _: Conventions) -> Work | None:
-    """Element-wise loss of prediction and target, before its mean: a few operations per element.
-
-    Squared 2, absolute 2, smoothed or Huber 5, binary cross-entropy 9, soft margin 4, divergence 3;
-    a weight adds one. Reads both and the weight, writes one value for each element.
-    """
+    """Element-wise loss of prediction and target, before its mean: a few operations per element. Squared 2, absolute 2,
+    smoothed or Huber 5, binary cross-entropy 9, soft margin 4, divergence 3; a weight adds one. Reads both and the
+    weight, writes one value for each element."""
     (x, target), weight = call.given(0, 1), call.tensor(2)
     shape = broadcast(x.shape, target.shape)
     if shape is None:
@@ -114,11 +107,8 @@ _ELEMENTWISE_BACKWARD = by_name(
 
 @MODELS.add("loss.elementwise_backward", tuple(_ELEMENTWISE_BACKWARD), composites="soft_margin_loss_backward")
 def elementwise_backward(call: Call, _: Conventions) -> Work | None:
-    """Gradient of an element-wise loss to the prediction.
-
-    Squared 3, smoothed or Huber 4, binary cross-entropy 6, soft margin 5 operations per element.
-    Reads gradient, prediction, target and weight.
-    """
+    """Gradient of an element-wise loss to the prediction. Squared 3, smoothed or Huber 4, binary cross-entropy 6, soft
+    margin 5 operations per element. Reads gradient, prediction, target and weight."""
     (x, target), weight = call.given(1, 2), call.tensor(3)
     flops = x.elements * (_ELEMENTWISE_BACKWARD[call.name] + (weight is not None))
     read = stored(call.tensor(0), x, target, weight)

@@ -55,13 +55,10 @@ _BATCH_NORM = by_name(
     "normalisation.batch_norm", tuple(_BATCH_NORM), composites="batch_norm _batch_norm_impl_index instance_norm"
 )
 def batch_norm(call: Call, _: Conventions) -> Work | None:
-    """Batch norm's forward over x [N, C, ...]; channels share statistics.
-
-    Training: 5n + 4C, reads x, writes it and two statistics for each channel; running statistics
-    are read and written (6C operations). Evaluation: 2n + 2C, reads the running statistics. Weight
-    and bias: n each. If the recording does not say whether it trains, the work of an evaluation
-    is a lower bound.
-    """
+    """Batch norm's forward over x [N, C, ...]; channels share statistics. Training: 5n + 4C, reads x, writes it and two
+    statistics for each channel; running statistics are read and written (6C operations). Evaluation: 2n + 2C, reads the
+    running statistics. Weight and bias: n each. If the recording does not say whether it trains, the work of an
+    evaluation is a lower bound."""
     (x,) = call.given(0)
     weight, bias, mean, variance = (call.tensor(place) for place in range(1, 5))
     if len(x.shape) < 2:
@@ -105,12 +102,9 @@ _BATCH_NORM_BACKWARD: dict[str, tuple[int, int, int, int | None, int | None]] = 
     "normalisation.batch_norm_backward", tuple(_BATCH_NORM_BACKWARD), composites="_batch_norm_impl_index_backward"
 )
 def batch_norm_backward(call: Call, _: Conventions) -> Work | None:
-    """Batch norm's backward: 9n for the input, whose two sums are the weight's and bias's gradients.
-
-    Without the input's gradient 5n (2n the normalised input, 3n the sums). In evaluation the input's
-    gradient is a scaling (n). Reads gradient, input, weight and the statistics of each channel;
-    writes the requested gradients.
-    """
+    """Batch norm's backward: 9n for the input, whose two sums are the weight's and bias's gradients. Without the
+    input's gradient 5n (2n the normalised input, 3n the sums). In evaluation the input's gradient is a scaling (n).
+    Reads gradient, input, weight and the statistics of each channel; writes the requested gradients."""
     grad_at, x_at, weight_at, training_at, mask_at = _BATCH_NORM_BACKWARD[call.name]
     (grad, x), weight = call.given(grad_at, x_at), call.tensor(weight_at)
     if len(x.shape) < 2 or grad.shape != x.shape:
@@ -137,11 +131,8 @@ def batch_norm_backward(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("normalisation.layer_norm", "layer_norm native_layer_norm", composites="layer_norm")
 def layer_norm(call: Call, _: Conventions) -> Work | None:
-    """Layer norm's forward, `layer_norm(x, shape, weight, bias)`: 5n + 4 for each row.
-
-    Weight and bias add n each. Writes the result and, in the native form, mean and inverse
-    deviation of each row.
-    """
+    """Layer norm's forward, `layer_norm(x, shape, weight, bias)`: 5n + 4 for each row. Weight and bias add n each.
+    Writes the result and, in the native form, mean and inverse deviation of each row."""
     (x,), weight, bias = call.given(0), call.tensor(2), call.tensor(3)
     row = _row(call.integers(1), weight)
     if row is None or row == 0 or x.elements % row:
@@ -166,11 +157,9 @@ def _row(shape: tuple[int, ...] | None, weight: Tensor | None) -> int | None:
 
 @MODELS.add("normalisation.layer_norm_backward", "native_layer_norm_backward")
 def layer_norm_backward(call: Call, _: Conventions) -> Work | None:
-    """Layer norm's backward: 9n for the input, n more with a weight; 2n for weight's gradient, n bias's.
-
-    Without the input's gradient, the weight's also needs the normalised input (2n).
-    Reads gradient, input, weight, mean and inverse deviation.
-    """
+    """Layer norm's backward: 9n for the input, n more with a weight; 2n for weight's gradient, n bias's. Without the
+    input's gradient, the weight's also needs the normalised input (2n). Reads gradient, input, weight, mean and inverse
+    deviation."""
     (grad, x), weight = call.given(0, 1), call.tensor(5)
     saved = call.tensor(3), call.tensor(4)
     row, mask = _row(call.integers(2), weight), call.flags(7)
@@ -211,11 +200,8 @@ def _requested(mask: tuple[bool, ...] | None, weight: Tensor | None) -> tuple[tu
 
 @MODELS.add("normalisation.group_norm", "group_norm native_group_norm", composites="group_norm")
 def group_norm(call: Call, _: Conventions) -> Work | None:
-    """Group norm's forward, `native_group_norm(x, weight, bias, N, C, HW, groups)`: 5n + 4 per group.
-
-    Weight and bias add n each. Writes the result and, in the native form, mean and inverse
-    deviation of each group of each sample.
-    """
+    """Group norm's forward, `native_group_norm(x, weight, bias, N, C, HW, groups)`: 5n + 4 per group. Weight and bias
+    add n each. Writes the result and, in the native form, mean and inverse deviation of each group of each sample."""
     (x,) = call.given(0)
     saved = call.name != "aten::group_norm"
     first, groups = (1, call.integer(6)) if saved else (2, call.integer(1))
@@ -237,10 +223,8 @@ def group_norm_backward(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("normalisation.rms_norm", "rms_norm _fused_rms_norm", composites="rms_norm _fused_rms_norm")
 def rms_norm(call: Call, _: Conventions) -> Work | None:
-    """RMS norm's forward, `rms_norm(x, shape, weight)`: 3n + 3 for each row, n more with a weight.
-
-    The fused form also writes the inverse root of each row.
-    """
+    """RMS norm's forward, `rms_norm(x, shape, weight)`: 3n + 3 for each row, n more with a weight. The fused form also
+    writes the inverse root of each row."""
     (x,), weight = call.given(0), call.tensor(2)
     row = _row(call.integers(1), weight)
     if row is None or row == 0 or x.elements % row:
@@ -253,11 +237,9 @@ def rms_norm(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("normalisation.rms_norm_backward", "aten::_fused_rms_norm_backward")
 def rms_norm_backward(call: Call, _: Conventions) -> Work | None:
-    """RMS norm's backward: 6n for the input (7n with a weight), 2n for the weight's gradient.
-
-    The normalised input (n), its sum with the gradient (2n), and gradient - normalised·mean, scaled
-    (3n). Reads gradient, input, weight and the inverse root of each row.
-    """
+    """RMS norm's backward: 6n for the input (7n with a weight), 2n for the weight's gradient. The normalised input (n),
+    its sum with the gradient (2n), and gradient - normalised·mean, scaled (3n). Reads gradient, input, weight and the
+    inverse root of each row."""
     (grad, x), weight = call.given(0, 1), call.tensor(4)
     if grad.shape != x.shape:
         return None
@@ -273,10 +255,8 @@ def rms_norm_backward(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("normalisation.statistics", "batch_norm_stats")
 def statistics(call: Call, _: Conventions) -> Work | None:
-    """Statistics of a synchronised batch norm, `batch_norm_stats(x, eps)`: 4n + 4C.
-
-    Sum (n), subtract, square, sum (3n); reads x, writes mean and inverse deviation of each channel.
-    """
+    """Statistics of a synchronised batch norm, `batch_norm_stats(x, eps)`: 4n + 4C. Sum (n), subtract, square, sum
+    (3n); reads x, writes mean and inverse deviation of each channel."""
     (x,) = call.given(0)
     if len(x.shape) < 2:
         return None
@@ -286,10 +266,8 @@ def statistics(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("normalisation.elementwise", "batch_norm_elemt")
 def elementwise_norm(call: Call, _: Conventions) -> Work | None:
-    """Normalising by given statistics, `batch_norm_elemt(x, weight, bias, mean, invstd)`: 2n.
-
-    Weight and bias add n each.
-    """
+    """Normalising by given statistics, `batch_norm_elemt(x, weight, bias, mean, invstd)`: 2n. Weight and bias add n
+    each."""
     (x,), weight, bias = call.given(0), call.tensor(1), call.tensor(2)
     flops = x.elements * (2 + (weight is not None) + (bias is not None))
     read = stored(x, weight, bias, call.tensor(3), call.tensor(4))
@@ -298,11 +276,8 @@ def elementwise_norm(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("normalisation.backward_reduce", "batch_norm_backward_reduce")
 def backward_reduce(call: Call, _: Conventions) -> Work | None:
-    """The two sums of a synchronised batch norm's backward: 5n.
-
-    `batch_norm_backward_reduce(grad, x, mean, invstd, weight, ...)` reads gradient and input, writes
-    four values for each channel.
-    """
+    """The two sums of a synchronised batch norm's backward: 5n. `batch_norm_backward_reduce(grad, x, mean, invstd,
+    weight, ...)` reads gradient and input, writes four values for each channel."""
     grad, x = call.given(0, 1)
     if len(x.shape) < 2:
         return None
@@ -313,11 +288,9 @@ def backward_reduce(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("normalisation.backward_elementwise", "batch_norm_backward_elemt")
 def backward_elementwise(call: Call, _: Conventions) -> Work | None:
-    """The element-wise part of a synchronised batch norm's backward: 6n.
-
-    `batch_norm_backward_elemt(grad, x, mean, invstd, weight, sum_dy, sum_dy_xmu, count)`: the
-    normalised input (2n), and gradient - mean - normalised·covariance, scaled (4n).
-    """
+    """The element-wise part of a synchronised batch norm's backward: 6n. `batch_norm_backward_elemt(grad, x, mean,
+    invstd, weight, sum_dy, sum_dy_xmu, count)`: the normalised input (2n), and gradient - mean - normalised·covariance,
+    scaled (4n)."""
     grad, x = call.given(0, 1)
     read = stored(grad, x, *(call.tensor(place) for place in range(2, 8)))
     name = "normalisation.backward_elementwise"

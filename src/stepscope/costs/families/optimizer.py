@@ -36,11 +36,8 @@ def _scaled(call: Call, position: int) -> bool:
 
 @MODELS.add("optimizer.adam", "_fused_adam_ _fused_adamw_ _fused_adam _fused_adamw", over_lists=True)
 def adam(call: Call, _: Conventions) -> Work | None:
-    """Fused Adam or AdamW: 13 operations per parameter, more with options.
-
-    Reads parameter, gradient and two moments, writes parameter and moments; AMSGrad reads and
-    writes a third, unscaling writes the gradient.
-    """
+    """Fused Adam or AdamW: 13 operations per parameter, more with options. Reads parameter, gradient and two moments,
+    writes parameter and moments; AMSGrad reads and writes a third, unscaling writes the gradient."""
     parameters, gradients = call.listed(0, 1)
     decay, largest, maximise = call.number(9), call.flag(11), call.flag(12)
     each = 13
@@ -56,11 +53,8 @@ def adam(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("optimizer.sgd", "_fused_sgd_ _fused_sgd", over_lists=True)
 def sgd(call: Call, _: Conventions) -> Work | None:
-    """Fused SGD: 2 operations per parameter, more with options.
-
-    Reads parameter and gradient, writes the parameter; a momentum buffer is read (not in the first
-    step) and written, unscaling writes the gradient.
-    """
+    """Fused SGD: 2 operations per parameter, more with options. Reads parameter and gradient, writes the parameter; a
+    momentum buffer is read (not in the first step) and written, unscaling writes the gradient."""
     parameters, gradients = call.listed(0, 1)
     decay, momentum, dampening = call.number(3), call.number(4), call.number(6)
     nesterov, maximise, first = call.flag(7), call.flag(8), call.flag(9)
@@ -79,10 +73,8 @@ def sgd(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("optimizer.adagrad", "_fused_adagrad_ _fused_adagrad", over_lists=True)
 def adagrad(call: Call, _: Conventions) -> Work | None:
-    """Fused Adagrad: 7 operations per parameter, 2 more with weight decay.
-
-    Reads parameter, gradient and sum, writes parameter and sum; unscaling writes the gradient.
-    """
+    """Fused Adagrad: 7 operations per parameter, 2 more with weight decay. Reads parameter, gradient and sum, writes
+    parameter and sum; unscaling writes the gradient."""
     parameters, gradients = call.listed(0, 1)
     each = 7 + (2 if call.number(6) else 0) + bool(call.flag(8)) + _scaled(call, 9)
     size, grads = stored(*parameters), stored(*gradients)

@@ -17,12 +17,11 @@ class Pointwise(NamedTuple):
     """One element-wise operator.
 
     Args:
-        operations: operations for each element of the result.
+        operations: for each element of the result.
         operands: positions of the arguments that are combined element by element.
-        result: type of the result: `same` as promoted, `float` (integers become float32), `bool`,
-            `real` part of a complex one, `divide` (like float, unless the call names a rounding).
-        complex_operations: real operations for each element in complex arithmetic; None if
-            not counted.
+        result: its type: `same` as promoted, `float` (integers become float32), `bool`, `real` part of a complex one,
+            `divide` (like float, unless the call names a rounding).
+        complex_operations: real operations per element in complex arithmetic; None if not counted.
         typed: operands that decide the type; None for all of them.
         results: how many tensors it returns.
         factor: position of a number that costs one more operation if it is not 1.

@@ -79,12 +79,9 @@ def _related_output(call: Call, x: Tensor) -> int | None:
     asks_related=True,
 )
 def pool(call: Call, _: Conventions) -> Work | None:
-    """Pooling over windows of k elements: k operations per result, one more for an average.
-
-    Reads x, writes the result and, if the operator returns them, int64 indices. If the
-    window was not recorded, the extent of the result comes from its gradient and the window is
-    taken to tile the input, a lower bound.
-    """
+    """Pooling over windows of k elements: k operations per result, one more for an average. Reads x, writes the result
+    and, if the operator returns them, int64 indices. If the window was not recorded, the extent of the result comes
+    from its gradient and the window is taken to tile the input, a lower bound."""
     (x,) = call.given(0)
     maximum, indexed = _takes_maximum(call), call.name.endswith("_with_indices")
     extent = _pooled(call, x, _rank(call), maximum=maximum)
@@ -113,11 +110,9 @@ def _results(x: Tensor, count: int, indexed: int) -> int | None:
 
 @MODELS.add("pooling.pool_backward", _BACKWARD, hints_forward=True)
 def pool_backward(call: Call, _: Conventions) -> Work | None:
-    """Gradient of a pooling: one addition for each gradient (maximum) or window element (average).
-
-    Reads gradient and indices, writes as much as the input. An average whose window was not
-    recorded counts one addition for each element of the input, a lower bound.
-    """
+    """Gradient of a pooling: one addition for each gradient (maximum) or window element (average). Reads gradient and
+    indices, writes as much as the input. An average whose window was not recorded counts one addition for each element
+    of the input, a lower bound."""
     grad, x = call.given(0, 1)
     maximum = _takes_maximum(call)
     flops, shape_known = grad.elements, True
@@ -144,11 +139,8 @@ def pool_backward(call: Call, _: Conventions) -> Work | None:
     composites="adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d",
 )
 def adaptive(call: Call, _: Conventions) -> Work | None:
-    """Pooling to a given extent: one operation for each element of x, one division per result.
-
-    The overlap of windows whose extents do not divide is not counted twice. The maximum also writes
-    int64 indices and divides nothing.
-    """
+    """Pooling to a given extent: one operation for each element of x, one division per result. The overlap of windows
+    whose extents do not divide is not counted twice. The maximum also writes int64 indices and divides nothing."""
     (x,), rank, maximum = call.given(0), _rank(call), _takes_maximum(call)
     extent = spread(call.integers(1), rank)
     if len(x.shape) < rank or extent is None or min(extent) < 0:
@@ -184,10 +176,8 @@ def resample(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("pooling.resample_backward", tuple(f"{name}_backward" for name in _NEIGHBOURS))
 def resample_backward(call: Call, _: Conventions) -> Work | None:
-    """Gradient of resampling: two operations for each neighbour of a result; one sum for nearest.
-
-    Reads the gradient, writes the input's size, which the call names.
-    """
+    """Gradient of resampling: two operations for each neighbour of a result; one sum for nearest. Reads the gradient,
+    writes the input's size, which the call names."""
     rank, neighbours = _rank(call), _NEIGHBOURS[call.name.removesuffix("_backward")]
     (grad,), sizes = call.given(0), call.integers(2)
     if sizes is not None and (len(sizes) != rank + 2 or min(sizes) < 0):

@@ -1,11 +1,10 @@
 """Reductions: sums, means, extremes, variances and norms over some or all dimensions.
 
-Over n elements with m results: a sum, product or extreme is n operations; a mean n + m; a variance
-4n + 2m (sum, subtract, square, sum), a deviation m more; a Euclidean or absolute norm 2n + m, other
-norms 3n + m; a logarithm of a sum of exponentials 4n + 2m. Counting and logical reductions are none.
-`keepdim` changes the result's shape, not its size. If the recording does not say which
-dimensions are reduced, m is unknown: then the bytes written are unknown too, and the terms
-in m, which are small, are left out.
+Over n elements with m results: a sum, product or extreme is n operations; a mean n + m; a variance 4n + 2m (sum,
+subtract, square, sum), a deviation m more; a Euclidean or absolute norm 2n + m, other norms 3n + m; a logarithm of a
+sum of exponentials 4n + 2m. Counting and logical reductions are none. `keepdim` changes the result's shape, not its
+size. If the recording does not say which dimensions are reduced, m is unknown: then the bytes written are unknown too,
+and the terms in m, which are small, are left out.
 """
 
 from __future__ import annotations
@@ -54,10 +53,8 @@ _REDUCTIONS = by_name(
 
 
 def reduced_extent(call: Call, position: int, shape: tuple[int, ...]) -> tuple[int, int] | None:
-    """Number of results and number of elements reduced to each, or None if not recorded.
-
-    No dimensions, or an empty list of them, means all.
-    """
+    """Number of results and number of elements reduced to each, or None if not recorded. No dimensions, or an empty
+    list of them, means all."""
     n = math.prod(shape)
     argument = call.argument(position)
     if argument is None or (isinstance(argument, Scalar) and argument.value == ()):
@@ -124,10 +121,8 @@ def reduction(call: Call, _: Conventions) -> Work | None:
     "reduction.norm", "norm linalg_vector_norm linalg_norm frobenius_norm", composites="norm linalg_norm frobenius_norm"
 )
 def norm(call: Call, _: Conventions) -> Work | None:
-    """Norm of some order, `linalg_vector_norm(x, order, dim)`: 2n + m; 3n + m but for orders 1, 2, inf.
-
-    Reads x, writes the m results.
-    """
+    """Norm of some order, `linalg_vector_norm(x, order, dim)`: 2n + m; 3n + m but for orders 1, 2, inf. Reads x, writes
+    the m results."""
     (x,) = call.given(0)
     extent = reduced_extent(call, 2, x.shape) if len(call.arguments) > 2 else (1, x.elements)
     order = call.number(1)

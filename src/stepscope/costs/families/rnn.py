@@ -1,11 +1,10 @@
 """Recurrent networks: whole layers as cuDNN, MIOpen and oneDNN run them, and their cells.
 
-A step of a cell with input I, state H and G gates (LSTM 4, GRU 3, plain 1) multiplies the input by a
-G·H x I and the state by a G·H x H matrix: 2·G·H·(I + H) operations for each sample, and about ten
-element-wise ones for each gate and unit, which are not counted here. A projection of P adds 2·H·P and
-makes the state P wide. The backward computes the gradients of input and state and those of the
-weights: twice the forward, as each product of a GEMM's backward does. Source: Appleyard et al.,
-Optimizing performance of recurrent neural networks on GPUs (2016); LSTM of Hochreiter and
+A step of a cell with input I, state H and G gates (LSTM 4, GRU 3, plain 1) multiplies the input by a G·H x I and the
+state by a G·H x H matrix: 2·G·H·(I + H) operations for each sample, and about ten element-wise ones for each gate and
+unit, which are not counted here. A projection of P adds 2·H·P and makes the state P wide. The backward computes the
+gradients of input and state and those of the weights: twice the forward, as each product of a GEMM's backward does.
+Source: Appleyard et al., Optimizing performance of recurrent neural networks on GPUs (2016); LSTM of Hochreiter and
 Schmidhuber (1997), GRU of Cho et al. (2014).
 """
 
@@ -55,13 +54,10 @@ def _steps(gates: int, rows: int, inputs: int, state: int, hidden: int, projecti
 @MODELS.add("rnn.network_backward", "_cudnn_rnn_backward miopen_rnn_backward")
 @MODELS.add("rnn.network", "_cudnn_rnn miopen_rnn")
 def network(call: Call, _: Conventions) -> Work | None:
-    """A recurrent network of L layers: the sum over layers and directions; backward twice as much.
-
-    Reads input, states and weights, writes outputs and states; backward also reads the outputs and
-    their gradients and writes the gradients of input and weights. Without recorded
-    values, layers and sizes are unknown and the call is not counted. The weights are taken to have the
-    input's element type.
-    """
+    """A recurrent network of L layers: the sum over layers and directions; backward twice as much. Reads input, states
+    and weights, writes outputs and states; backward also reads the outputs and their gradients and writes the gradients
+    of input and weights. Without recorded values, layers and sizes are unknown and the call is not counted. The weights
+    are taken to have the input's element type."""
     layout = _LAYERS[call.name]
     (x,), (weights,) = call.given(0), call.listed(layout.weights)
     mode, hidden = call.integer(layout.mode), call.integer(layout.hidden)
@@ -100,10 +96,8 @@ def network(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("rnn.one_layer", "mkldnn_rnn_layer")
 def one_layer(call: Call, _: Conventions) -> Work | None:
-    """One layer in one direction as oneDNN runs it, `mkldnn_rnn_layer(x, w_in, w_state, ...)`.
-
-    2·(rows)·(elements of both weights).
-    """
+    """One layer in one direction as oneDNN runs it, `mkldnn_rnn_layer(x, w_in, w_state, ...)`. 2·(rows)·(elements of
+    both weights)."""
     x, w_input, w_state = call.given(0, 1, 2)
     if len(w_state.shape) != 2 or not x.shape:
         return None
@@ -124,11 +118,8 @@ def one_layer(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("rnn.one_layer_backward", "mkldnn_rnn_layer_backward")
 def one_layer_backward(call: Call, _: Conventions) -> Work | None:
-    """Backward of one layer in one direction as oneDNN runs it: twice the forward's operations.
-
-    Reads what the forward read, the output, its gradient and the workspace; writes the gradients
-    of input, weights and states.
-    """
+    """Backward of one layer in one direction as oneDNN runs it: twice the forward's operations. Reads what the forward
+    read, the output, its gradient and the workspace; writes the gradients of input, weights and states."""
     x, w_input, w_state = call.given(0, 1, 2)
     if not x.shape:
         return None
@@ -147,11 +138,9 @@ def one_layer_backward(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("rnn.layers_of_torch", "lstm gru rnn_tanh rnn_relu", composites="lstm gru rnn_tanh rnn_relu")
 def layers_of_torch(call: Call, _: Conventions) -> Work | None:
-    """A network as torch's `lstm`, `gru`, `rnn_tanh`, `rnn_relu` are called: 2·rows·(elements of weights).
-
-    Every weight matrix is applied to every sample of every step once. Biases, which are vectors, do not
-    count. torch calls other operators for it, which are counted if they have a model.
-    """
+    """A network as torch's `lstm`, `gru`, `rnn_tanh`, `rnn_relu` are called: 2·rows·(elements of weights). Every weight
+    matrix is applied to every sample of every step once. Biases, which are vectors, do not count. torch calls other
+    operators for it, which are counted if they have a model."""
     (x,), (weights,) = call.given(0), call.listed(2)
     if len(x.shape) not in (2, 3):
         return None
@@ -186,14 +175,11 @@ def cell(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("rnn.fused_gates", "_thnn_fused_lstm_cell _thnn_fused_gru_cell")
 def fused_gates(call: Call, _: Conventions) -> Work | None:
-    """The element-wise part of a cell, `_thnn_fused_lstm_cell(input_gates, hidden_gates, state, ...)`.
-
-    For each unit an LSTM adds the two products of its four gates (4), computes three sigmoids (12) and
-    two hyperbolic tangents (2), and c = f·c + i·g, h = o·tanh(c) (4): 22. A GRU adds those of two
-    gates (2), computes two sigmoids (8) and n = tanh(a + r·b) (3), h = n + z·(h - n) (3): 16. Each bias
-    adds one for each gate and unit. Reads gates, biases and state; writes the states and what the
-    backward needs (the gates, or five values for each unit of a GRU).
-    """
+    """The element-wise part of a cell, `_thnn_fused_lstm_cell(input_gates, hidden_gates, state, ...)`. For each unit an
+    LSTM adds the two products of its four gates (4), computes three sigmoids (12) and two hyperbolic tangents (2), and
+    c = f·c + i·g, h = o·tanh(c) (4): 22. A GRU adds those of two gates (2), computes two sigmoids (8) and n = tanh(a +
+    r·b) (3), h = n + z·(h - n) (3): 16. Each bias adds one for each gate and unit. Reads gates, biases and state;
+    writes the states and what the backward needs (the gates, or five values for each unit of a GRU)."""
     gates, hidden_gates, state = call.given(0, 1, 2)
     bias = [tensor for tensor in (call.tensor(3), call.tensor(4)) if tensor is not None]
     lstm = "lstm" in call.name

@@ -29,11 +29,8 @@ _RUNNING = by_name(
 
 @MODELS.add("scan.running", tuple(_RUNNING))
 def running(call: Call, _: Conventions) -> Work | None:
-    """Running sum, product or extreme along a dimension: n operations (4n for exponentials).
-
-    Integer sums are written as int64 unless the call names another type. An extreme also writes
-    its index (int64).
-    """
+    """Running sum, product or extreme along a dimension: n operations (4n for exponentials). Integer sums are written
+    as int64 unless the call names another type. An extreme also writes its index (int64)."""
     (x,) = call.given(0)
     each, indexed = _RUNNING[call.name]
     out = x.dtype
@@ -84,11 +81,9 @@ def select(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("scan.search", "bucketize searchsorted")
 def search(call: Call, _: Conventions) -> Work | None:
-    """Search in sorted bounds, `bucketize(x, bounds)`: ceil(log2(bounds + 1)) comparisons per value.
-
-    Reads values and bounds, writes int64 (or int32, if the call names it). `searchsorted`
-    has the bounds first, one row of them or as many as rows of values.
-    """
+    """Search in sorted bounds, `bucketize(x, bounds)`: ceil(log2(bounds + 1)) comparisons per value. Reads values and
+    bounds, writes int64 (or int32, if the call names it). `searchsorted` has the bounds first, one row of them or as
+    many as rows of values."""
     x, bounds = call.given(0, 1)
     if call.name == "aten::searchsorted":
         x, bounds = bounds, x

@@ -22,10 +22,8 @@ MODELS = Models()
     composites="softmax log_softmax special_softmax special_log_softmax _safe_softmax",
 )
 def forward(call: Call, _: Conventions) -> Work | None:
-    """Softmax or log-softmax, `softmax(x, dim, ...)`: 5n; reads x, writes as much.
-
-    The call may have a 16-bit input written as float32. A masked softmax also reads the mask.
-    """
+    """Softmax or log-softmax, `softmax(x, dim, ...)`: 5n; reads x, writes as much. The call may have a 16-bit input
+    written as float32. A masked softmax also reads the mask."""
     (x,) = call.given(0)
     out = x.dtype
     if call.name in ("aten::_softmax", "aten::_log_softmax") and call.flag(2):
@@ -38,10 +36,8 @@ def forward(call: Call, _: Conventions) -> Work | None:
 
 @MODELS.add("softmax.backward", "_softmax_backward_data _log_softmax_backward_data _masked_softmax_backward")
 def backward(call: Call, _: Conventions) -> Work | None:
-    """Gradient of softmax or log-softmax from the output: 4n; reads gradient and output.
-
-    The result has the input's type, which the call names.
-    """
+    """Gradient of softmax or log-softmax from the output: 4n; reads gradient and output. The result has the input's
+    type, which the call names."""
     grad, out = call.given(0, 1)
     if grad.shape != out.shape:
         return None
