@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stepscope.analysis.call_tree import CallTree, call_tree, call_tree_of_stacks, regrouped
 from stepscope.analysis.job.residual_places import FEWEST_SAMPLES
+from stepscope.analysis.recording import once
 from stepscope.base.units import count_text, plural
 from stepscope.formats.frames import UNKNOWN, Frame, parsed
 
@@ -114,14 +115,11 @@ class HostTime:
         return regrouped(self.tree, keys), first
 
 
+@once
 def host_times(scope: Scope) -> list[HostTime]:
     """Times from the recording's samples and traced Python frames, ordered by the clock's name."""
-
-    def read_all() -> list[HostTime]:
-        traced = [_traced(scope)] if scope.value(_ANY_TRACED) else []
-        return [*_sampled(scope), *traced]
-
-    return scope.cached((__name__, "all"), read_all)
+    traced = [_traced(scope)] if scope.value(_ANY_TRACED) else []
+    return [*_sampled(scope), *traced]
 
 
 def _sampled(scope: Scope) -> list[HostTime]:
@@ -215,11 +213,8 @@ def waiting_text(threads: int) -> str:
     return f"Left out: {count_text(threads)} {plural(threads, 'thread')} that only waited (--by thread has them)."
 
 
+@once
 def _calls(scope: Scope) -> _Calls:
-    return scope.cached((__name__, "calls"), lambda: _read_calls(scope))
-
-
-def _read_calls(scope: Scope) -> _Calls:
     table = scope.sql(_TRACED)
     column = {
         name: table.column(name).to_numpy()

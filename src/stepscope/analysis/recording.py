@@ -6,9 +6,10 @@ another rank's kernels do not make this device busy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from stepscope.link.intervals import Intervals, union
 from stepscope.query.scope import Scope
 from stepscope.schema.device_work import WORK
 
+T = TypeVar("T")
 Array = NDArray[Any]
 Columns = dict[str, Array]
 Recordings = dict[tuple[int, int], Columns]
@@ -39,6 +41,17 @@ RANKS_AT_ONCE, EVENTS_AT_ONCE = 64, 4_000_000
 """The most ranks whose events are held in memory together, and the most events, unless one rank has more."""
 
 _EVENTS = "SELECT rank, coalesce(sum(events_read), 0)::BIGINT AS events FROM source GROUP BY rank"
+
+
+def once(compute: Callable[[Scope], T]) -> Callable[[Scope], T]:
+    """Decorator: the result is computed once for a scope and shared by all questions about it."""
+    key = compute.__module__, compute.__qualname__
+
+    @wraps(compute)
+    def cached(scope: Scope) -> T:
+        return scope.cached(key, lambda: compute(scope))
+
+    return cached
 
 
 @contextmanager
@@ -147,8 +160,8 @@ def marks_steps(scope: Scope) -> bool:
     return bool(scope.value("SELECT count(*) FROM step WHERE rule <> 'whole recording'"))
 
 
-def device_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
-    """Kernels, copies and fills of some ranks.
+def device_work(scope: Scope, ranks: str = "rank >= 0", *more: str) -> Recordings:
+    """Kernels, copies and fills of some ranks, with `more` columns of `device_event`.
 
     Columns `work` (COMPUTATION, ...), `device`, `start_ns`, `end_ns`, `launch_ns` and `launch_end_ns` (NEVER if
     unknown; copies have no end), `blocks_per_sm` and `occupancy_ratio` (NaN if not recorded).
@@ -156,7 +169,7 @@ def device_work(scope: Scope, ranks: str = "rank >= 0") -> Recordings:
     return recordings(
         scope.numpy(
             f"""
-            SELECT rank, span, device, start_ns, start_ns + dur_ns AS end_ns,
+            SELECT {"".join(f"{name}, " for name in more)}rank, span, device, start_ns, start_ns + dur_ns AS end_ns,
                 CASE kind WHEN 'computation' THEN {COMPUTATION} WHEN 'copy' THEN {COPY}
                     WHEN 'fill' THEN {FILL} ELSE {COMMUNICATION} END::TINYINT AS work,
                 {LAUNCH_NS},

@@ -18,14 +18,10 @@ from stepscope.analysis.attribution import LABELLED_WORK, NO_OPERATOR
 from stepscope.analysis.counted import COUNTED_STEPS
 from stepscope.analysis.recording import (
     COMMUNICATION,
-    COMPUTATION,
-    COPY,
-    FILL,
     Columns,
     device_work,
     every_step,
     rank_batches,
-    recordings,
     steps_of,
 )
 from stepscope.analysis.steps.breakdown import PARTS, Breakdown, break_down
@@ -131,12 +127,11 @@ def read_tree(scope: Scope) -> Tree:
 
 
 def _add_steps(root: Node, scope: Scope, all_steps: Scope, ranks: str) -> None:
-    steps, device = steps_of(scope, ranks), device_work(all_steps, ranks)
+    steps, device = steps_of(scope, ranks), device_work(all_steps, ranks, "id")
     shares: list[Columns] = []
     on_kernels: dict[tuple[int, int], np.ndarray[Any, Any]] = {}
-    works = recordings(all_steps.numpy(_EVENTS.format(ranks=ranks)))
     for key, windows_of in steps.items():
-        work = works.get(key)
+        work = device.get(key)
         length = len(windows_of["step"])
         on_kernels[key] = np.zeros(length, np.int64)
         if work is None:
@@ -187,12 +182,6 @@ def _add_idle(root: Node, broken: Breakdown, on_kernels: np.ndarray[Any, Any]) -
                 node.self_ns[broken.rank, broken.span, step] = spent
 
 
-_EVENTS = f"""
-    SELECT rank, span, id, start_ns, start_ns + dur_ns AS end_ns,
-        CASE kind WHEN 'computation' THEN {COMPUTATION} WHEN 'copy' THEN {COPY}
-            WHEN 'fill' THEN {FILL} ELSE {COMMUNICATION} END::TINYINT AS work
-    FROM device_event WHERE {WORK} AND {{ranks}}
-"""
 _DEVICE_LEAVES = f"""
     SELECT share.rank, share.span, share.step, event.module_id, event.direction, path.node, event.name,
         CASE WHEN path.node IS NULL THEN CASE WHEN replayed THEN '{REPLAYED}' ELSE '{NO_OPERATOR}' END END

@@ -119,5 +119,4 @@ def store_measured(measured: Measured) -> Path:
 
 
 def _tera(peaks: Mapping[str, float]) -> str:
-    listed = ", ".join(f"{name} = {value / 1e12:.4g}" for name, value in peaks.items())
-    return f"{{ {listed} }}" if listed else "{}"
+    return "{" + ", ".join(f"{name} = {value / 1e12:.4g}" for name, value in peaks.items()) + "}"

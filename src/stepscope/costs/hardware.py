@@ -213,11 +213,7 @@ def parse_hardware(text: str) -> Hardware:
     try:
         content = toml.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"the hardware file is no TOML: {error}",
-            hint="compare it with the rows that StepScope brings along (costs/hardware.toml)",
-            slug="hardware-file",
-        ) from None
+        raise _wrong("it", f"is no TOML: {error}") from None
     if unknown := sorted(set(content) - {"device", "unless_any"}):
         raise _wrong("the file", f"has unknown entries: {', '.join(unknown)}")
     rows = content.get("device", [])

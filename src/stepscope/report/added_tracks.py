@@ -92,7 +92,7 @@ def critical_path(scope: Scope) -> pa.Table:
     import pyarrow.compute as pc
 
     from stepscope.analysis.dependencies.graph import build
-    from stepscope.analysis.dependencies.named import PIECES, named_pieces
+    from stepscope.analysis.dependencies.paths import PIECES, named_pieces
     from stepscope.analysis.dependencies.step_window import step_windows
 
     with every_step(scope) as complete:

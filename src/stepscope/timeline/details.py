@@ -41,20 +41,23 @@ _HIDDEN = {"rank", "span", "id", "name", "parent_id", "launch_id", "operator_id"
 _UNITS = {Role.MOMENT: "moment", Role.DURATION: "ns", Role.BYTES: "bytes"}
 
 
+def _joined(table: str) -> list[str]:
+    """The tables that a table's events refer to."""
+    names = {column.name for column in TABLES[table].columns}
+    return [other for other, (key, _) in _JOINED.items() if key in names]
+
+
 def details_query(table: str) -> str:
     """SQL: everything that the store has about events of `host_event` or `device_event`, as `e`, in columns
     `table.column`."""
     selected = [f'e.{column.quoted} AS "{table}.{column.name}"' for column in TABLES[table].columns]
     joins = []
-    for other, (key, columns) in _JOINED.items():
-        if any(column.name == key for column in TABLES[table].columns):
-            selected += [f'{other}."{column}" AS "{other}.{column}"' for column in columns]
-            joins.append(
-                f"LEFT JOIN {other} ON ({other}.rank, {other}.span, {other}.{key}) = (e.rank, e.span, e.{key})"
-            )
+    for other in _joined(table):
+        key, columns = _JOINED[other]
+        selected += [f'{other}."{column}" AS "{other}.{column}"' for column in columns]
+        joins.append(f"LEFT JOIN {other} ON ({other}.rank, {other}.span, {other}.{key}) = (e.rank, e.span, e.{key})")
     selected += [f'c."{column}" AS "collective.{column}"' for column in _COLLECTIVE]
-    key = "id" if table == "device_event" else "host_id"
-    only = "" if table == "device_event" else " AND c.id IS NULL"
+    key, only = ("id", "") if table == "device_event" else ("host_id", " AND c.id IS NULL")
     joins.append(f"LEFT JOIN collective AS c ON (c.rank, c.{key}) = (e.rank, e.id){only}")
     return f"SELECT {', '.join(selected)} FROM {table} AS e {' '.join(joins)}"
 
@@ -63,26 +66,17 @@ def described(table: str) -> list[dict[str, Any]]:
     """The columns of `details_query` that become fields: `name`, `title`, `unit` and `meaning`."""
     hidden = _HIDDEN | {key for key, _ in _JOINED.values()}
     parts = [(table, [column.name for column in TABLES[table].columns if column.name not in hidden])]
-    parts += [
-        (other, list(columns))
-        for other, (key, columns) in _JOINED.items()
-        if any(column.name == key for column in TABLES[table].columns)
-    ]
-    parts.append(("collective", list(_COLLECTIVE)))
+    parts += [(other, list(_JOINED[other][1])) for other in _joined(table)]
     fields = []
-    for of, names in parts:
+    for of, names in [*parts, ("collective", list(_COLLECTIVE))]:
         declared = {column.name: column for column in TABLES[of].columns}
-        for name in names:
-            title = _title(declared[name])
-            fields.append(
-                {
-                    "name": f"{of}.{name}",
-                    "title": f"{_TITLES.get(of, of)} {title}" if of != table else title,
-                    "unit": _unit(declared[name]),
-                    "meaning": declared[name].meaning,
-                }
-            )
+        prefix = "" if of == table else f"{_TITLES.get(of, of)} "
+        fields += [{"name": f"{of}.{name}", **_field(declared[name], prefix)} for name in names]
     return fields
+
+
+def _field(column: SchemaColumn, prefix: str = "") -> dict[str, str]:
+    return {"title": prefix + _title(column), "unit": _unit(column), "meaning": column.meaning}
 
 
 def _title(column: SchemaColumn) -> str:
@@ -156,7 +150,7 @@ def _step(scope: Scope, rank: int, event: int) -> dict[str, Any]:
     if not rows:
         raise UsageError("there is no such step", hint="its number is in the table step", slug="no-such-event")
     fields = [
-        {"title": _title(column), "value": rows[0][column.name], "unit": _unit(column), "meaning": column.meaning}
+        {**_field(column), "value": rows[0][column.name]}
         for column in TABLES["step"].columns
         if rows[0][column.name] is not None and column.name not in ("rank", "name")
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -86,15 +87,31 @@ _MEMORY = """
 
 def tracks_of(scope: Scope) -> list[Track]:
     """Returns the tracks of all ranks from the top, the tracks of a rank together."""
-    tracks = [
-        *_steps(scope),
-        *_collectives(scope),
-        *_overlaps(scope),
-        *_streams(scope),
-        *_memory(scope),
-        *_threads(scope),
-    ]
-    tracks += _counters(scope)
+    tracks: list[Track] = []
+    plain: tuple[tuple[str, str, Kind], ...] = ((_STEPS, "steps", "steps"), (_COLLECTIVES, "comm", "communication"))
+    for query, name, kind in plain:
+        tracks += [
+            Track(f"{row['rank']}.{name}", row["rank"], kind, kind, 1, row["events"]) for row in _rows(scope, query)
+        ]
+    for row in _rows(scope, _OVERLAPS):
+        name, title = f"{row['rank']}.o{row['device']}", f"overlap: device {row['device']}"
+        tracks.append(Track(name, row["rank"], "overlap", title, 3, row["events"], keys=((row["device"],),)))
+    tracks += _streams(scope)
+    for row in _rows(scope, _MEMORY):
+        place, device = row["device_kind"], "" if row["device"] is None else row["device"]
+        name, title = f"{row['rank']}.mem.{place}{device}", f"memory in use: {place} {device}".strip()
+        keys = ((place, row["device"]),)
+        tracks.append(Track(name, row["rank"], "memory", title, 1, row["events"], row["device"] is None, "bytes", keys))
+    tracks += _threads(scope)
+    numbers: Counter[int] = Counter()
+    for row in _rows(scope, _COUNTERS):
+        name = f"{row['rank']}.c{numbers[row['rank']]}"
+        numbers[row["rank"]] += 1
+        title = ": ".join(dict.fromkeys(text for text in (row["pid"], row["track"], row["series"]) if text))
+        series = (row["track"], row["series"], row["pid"])
+        tracks.append(
+            Track(name, row["rank"], "counter", title, 1, row["events"], unit=row["unit"] or "", keys=(series,))
+        )
     return sorted(tracks, key=lambda track: track.rank)
 
 
@@ -124,30 +141,6 @@ def _rows(scope: Scope, query: str) -> list[Row]:
     return rows
 
 
-def _steps(scope: Scope) -> list[Track]:
-    return [
-        Track(f"{row['rank']}.steps", row["rank"], "steps", "steps", 1, row["events"]) for row in _rows(scope, _STEPS)
-    ]
-
-
-def _collectives(scope: Scope) -> list[Track]:
-    return [
-        Track(f"{row['rank']}.comm", row["rank"], "communication", "communication", 1, row["events"])
-        for row in _rows(scope, _COLLECTIVES)
-    ]
-
-
-def _overlaps(scope: Scope) -> list[Track]:
-    return [
-        Track(
-            f"{row['rank']}.o{row['device']}", row["rank"], "overlap",
-            f"overlap: device {row['device']}", 3, row["events"],
-            keys=((row["device"],),),
-        )
-        for row in _rows(scope, _OVERLAPS)
-    ]  # fmt: skip
-
-
 def _streams(scope: Scope) -> list[Track]:
     modules = {(row["rank"], row["device"], row["stream"]): row["events"] for row in _rows(scope, _MODULES)}
     tracks = []
@@ -159,10 +152,8 @@ def _streams(scope: Scope) -> list[Track]:
         if not row["works"]:
             kind, title = "marks", f"ranges and waits, {title}"
         keys = ((device, stream),)
-        tracks.append(
-            Track(f"{rank}.{kind[0]}{device}.{stream}", rank, kind, title, 1, row["events"],
-                  dull=not row["works"], keys=keys)
-        )  # fmt: skip
+        name = f"{rank}.{kind[0]}{device}.{stream}"
+        tracks.append(Track(name, rank, kind, title, 1, row["events"], dull=not row["works"], keys=keys))
         if row["works"] and (events := modules.get((rank, device, stream))):
             name = f"{rank}.n{device}.{stream}"
             tracks.append(Track(name, rank, "modules", f"modules, {title}", 1, events, keys=keys))
@@ -178,44 +169,18 @@ def _threads(scope: Scope) -> list[Track]:
         if row["kind"] != "track":
             processes.setdefault(row["rank"], set()).add(row["pid"])
     tracks = []
-    numbers: dict[int, int] = {}
+    numbers: Counter[int] = Counter()
     for row in rows:
         rank = row["rank"]
-        number = numbers[rank] = numbers.get(rank, -1) + 1
         title = row["name"] or (f"thread {row['tid']}" if row["tid"] else "thread not recorded")
         if len(processes.get(rank, ())) > 1:
             title = f"{row['process_name'] or 'process'} {row['pid']}: {title}"
         keys = tuple(tuple(place.values()) if isinstance(place, dict) else place for place in row["places"])
         dull = row["kind"] == "track" or row["busy_ns"] < _DULL_SHARE * busiest[rank]
-        tracks.append(Track(f"{rank}.h{number}", rank, "thread", title, row["lanes"], row["events"], dull, "", keys))
-    return tracks
-
-
-def _counters(scope: Scope) -> list[Track]:
-    tracks = []
-    numbers: dict[int, int] = {}
-    for row in _rows(scope, _COUNTERS):
-        number = numbers[row["rank"]] = numbers.get(row["rank"], -1) + 1
-        title = ": ".join(dict.fromkeys(text for text in (row["pid"], row["track"], row["series"]) if text))
-        keys = ((row["track"], row["series"], row["pid"]),)
         tracks.append(
-            Track(f"{row['rank']}.c{number}", row["rank"], "counter", title, 1, row["events"],
-                  unit=row["unit"] or "", keys=keys)
-        )  # fmt: skip
-    return tracks
-
-
-def _memory(scope: Scope) -> list[Track]:
-    tracks = []
-    for row in _rows(scope, _MEMORY):
-        device = "" if row["device"] is None else row["device"]
-        title = f"memory in use: {row['device_kind']} {device}".strip()
-        name = f"{row['rank']}.mem.{row['device_kind']}{device}"
-        keys = ((row["device_kind"], row["device"]),)
-        tracks.append(
-            Track(name, row["rank"], "memory", title, 1, row["events"], dull=row["device"] is None,
-                  unit="bytes", keys=keys)
-        )  # fmt: skip
+            Track(f"{rank}.h{numbers[rank]}", rank, "thread", title, row["lanes"], row["events"], dull, "", keys)
+        )
+        numbers[rank] += 1
     return tracks
 
 
@@ -234,14 +199,9 @@ def typical_steps(scope: Scope, count: int = _SHOWN_STEPS) -> tuple[int, int] | 
     lengths = sorted(end - start for start, end in steps)
     median = int(lengths[len(lengths) // 2])
     count = min(count, len(steps))
-
-    def farness(first: int) -> int:
-        # From the first start to the last end, because there is a pause between steps of two recordings.
-        length = int(steps[first + count - 1][1] - steps[first][0])
-        return abs(length - count * median)
-
-    first = min(range(len(steps) - count + 1), key=farness)
-    return steps[first][0], steps[first + count - 1][1]
+    # From the first start to the last end: there is a pause between steps of two recordings.
+    spans = [(steps[first][0], steps[first + count - 1][1]) for first in range(len(steps) - count + 1)]
+    return min(spans, key=lambda span: abs(span[1] - span[0] - count * median))
 
 
 _WITHOUT_MOMENTS = {

@@ -11,45 +11,29 @@ from stepscope.analysis.recording import Array
 
 
 class NodeKind(IntEnum):
-    """What a node is a moment of."""
+    """What a node is the moment of."""
 
-    HOST = 0
-    """A moment of a host thread."""
-    WORK = 1
-    """The start of device work."""
-    LAST_ARRIVAL = 2
-    """The arrival of the last rank at a collective."""
-    COLLECTIVE_END = 3
-    """The end of a rank's part in a collective."""
+    HOST = 0  # a moment of a host thread
+    WORK = 1  # the start of device work
+    LAST_ARRIVAL = 2  # the last rank arrives at a collective
+    COLLECTIVE_END = 3  # a rank has done its part in a collective
 
 
 class EdgeKind(IntEnum):
     """Why a moment depends on an earlier one."""
 
-    THREAD = 0
-    """Program order of a thread."""
-    WAKE = 1
-    """Another thread woke this one."""
-    LOADER = 2
-    """The loader prepares one batch after the other."""
-    QUEUE = 3
-    """A launch waits until the stream's queue has room."""
-    LAUNCH = 4
-    """Work starts after its launch."""
-    STREAM = 5
-    """Work follows on its stream."""
-    EVENT_WAIT = 6
-    """A stream waits for an event of another."""
-    INFERRED_WAIT = 7
-    """Work starts just after other work ended; no wait is recorded."""
-    SYNC = 8
-    """A call returns when the device is done."""
-    ARRIVAL = 9
-    """A rank arrives at a collective."""
-    TRANSFER = 10
-    """The collective runs after the last arrival."""
-    LOCAL = 11
-    """A rank's collective takes its recorded duration: the clocks do not show who arrived last."""
+    THREAD = 0  # program order of a thread
+    WAKE = 1  # another thread woke this one
+    LOADER = 2  # the loader prepares one batch after the other
+    QUEUE = 3  # a launch waits until the stream's queue has room
+    LAUNCH = 4  # work starts after its launch
+    STREAM = 5  # work follows on its stream
+    EVENT_WAIT = 6  # a stream waits for an event of another
+    INFERRED_WAIT = 7  # work starts just after other work ended; no wait is recorded
+    SYNC = 8  # a call returns when the device is done
+    ARRIVAL = 9  # a rank arrives at a collective
+    TRANSFER = 10  # a collective runs after the last arrival
+    LOCAL = 11  # a collective takes its recorded duration: the clocks do not show who arrived last
 
 
 @dataclass(slots=True)

@@ -158,7 +158,9 @@ class WhatIf:
         for which, factor in change.faster:
             self._faster(times, self._chosen(which), 1 / factor)
         if "communication" in change.without:
-            self._without_communication(times)
+            work, transfers, talks = self._work()
+            self._shorten_transfers(times, transfers, 0.0)
+            self._shorten_unmatched(times, work[talks[work]], 0.0)
         if "input" in change.without:
             self._shorten_threads((times.lag, times.certain_lag), [self._loads(events) for events in graph.recordings])
             times.dropped |= graph.why == EdgeKind.LOADER
@@ -233,12 +235,9 @@ class WhatIf:
 
     def _shorten_transfers(self, times: _Times, edges: Array, factor: float) -> None:
         """Shortens transfers. If a rank is missing, how much was a wait for it is unknown: nothing is certain then."""
-        graph = self.graph
-        after_all = graph.why[edges] == EdgeKind.TRANSFER
-        lacking = np.zeros(len(graph.time), bool)
-        lacking[graph.target[edges[after_all]]] = graph.place[graph.source[edges[after_all]]] > 0
+        lacking = self.graph.lacking[self.graph.target[edges]]
         times.guessed |= bool(lacking.any())
-        for lag, of in ((times.lag, edges), (times.certain_lag, edges[~lacking[graph.target[edges]]])):
+        for lag, of in ((times.lag, edges), (times.certain_lag, edges[~lacking])):
             self._shorten(lag, of, factor)
 
     def _shorten(self, lag: Array, edges: Array, factor: float) -> None:
@@ -248,12 +247,6 @@ class WhatIf:
         transfer[graph.target[after_all]] = np.maximum(lag[after_all], 0)
         less = transfer - np.rint(transfer * factor).astype(np.int64)
         lag[edges] -= less[graph.target[edges]]
-
-    def _without_communication(self, times: _Times) -> None:
-        """Removes the time of transfers."""
-        work, transfers, talks = self._work()
-        self._shorten_transfers(times, transfers, 0.0)
-        self._shorten_unmatched(times, work[talks[work]], 0.0)
 
     def _shorten_unmatched(self, times: _Times, unmatched: Array, factor: float) -> None:
         """Shortens unmatched collectives: at least the duration of the fastest of the same name was transfer."""

@@ -69,6 +69,14 @@ class Graph:
         return self.time + self.duration
 
     @property
+    def lacking(self) -> Array:
+        """Moments that end a collective without one of its ranks, which may have come last."""
+        lacking = np.zeros(len(self.time), bool)
+        edges = np.flatnonzero(self.why == EdgeKind.TRANSFER)
+        lacking[self.target[edges]] = self.place[self.source[edges]] > 0
+        return lacking
+
+    @property
     def end(self) -> int:
         """The last moment to be done; -1 if nothing happened."""
         return int(self.ends[self.done[self.ends].argmax()]) if len(self.ends) else -1

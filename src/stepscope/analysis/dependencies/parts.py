@@ -142,7 +142,7 @@ def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
     short = finish[rows] - remaining[rows] < KERNEL_WAIT_NS
     kind = np.where(short, KERNEL_GAP, UNEXPLAINED)
     add(rows, remaining[rows], finish[rows], kind, target[rows], graph.place[target[rows]])
-    lacking = _lacking(graph)
+    lacking = graph.lacking
     for reason, why_so in (
         (EdgeKind.TRANSFER, MOVING_DATA),
         (EdgeKind.LOCAL, MOVING_DATA),
@@ -164,14 +164,6 @@ def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
     pieces.append((edges[:, 0], edges[:, 1], np.full(2, UNEXPLAINED), nowhere, nowhere))
     start, end, kinds, recording, place = (np.concatenate(column) for column in zip(*pieces, strict=True))
     return start, end, kinds, recording, place
-
-
-def _lacking(graph: Graph) -> Array:
-    """Moments that end a collective without one of its ranks, which may have come last."""
-    ambiguous = np.zeros(len(graph.time), bool)
-    edges = np.flatnonzero(graph.why == EdgeKind.TRANSFER)
-    ambiguous[graph.target[edges]] = graph.place[graph.source[edges]] > 0
-    return ambiguous
 
 
 def _thread_of(graph: Graph, source: Array, target: Array) -> Array:

@@ -38,7 +38,9 @@ def residual_places(scope: Scope) -> list[Place]:
 def _place(frames: list[str]) -> str:
     """The program's innermost frame and the other code that it called, or the part of a framework's step that contains
     it (a callback's hook): the line that called the framework is no help."""
-    innermost = next((at for at, text in enumerate(frames) if _is_script_frame(text)), None)
+    innermost = next(
+        (at for at, text in enumerate(frames) if is_program_frame(text) and not is_framework_frame(text)), None
+    )
     loop = next((at for at, text in enumerate(frames) if runs_steps(text)), None)
     if loop and (innermost is None or loop < innermost):
         return _step_part(frames[:loop])
@@ -47,10 +49,6 @@ def _place(frames: list[str]) -> str:
     frame = parsed(frames[innermost])
     line = "" if frame.line is None else f":{frame.line}"
     return f"{frame.function} ({frame.file}{line}){_callee_text(frames[:innermost])}"
-
-
-def _is_script_frame(text: str) -> bool:
-    return is_program_frame(text) and not is_framework_frame(text)
 
 
 def _step_part(frames: list[str]) -> str:

@@ -130,7 +130,11 @@ def throughput_words(scope: Scope) -> str:
         totals = together(rates(scope_of_valid))
     if not totals:
         return ""
-    texts = [_rate_words(rate) for rate in totals]
+    texts = []
+    for rate in totals:
+        unsure = f"; {NO_INTERVAL}" if _is_unsure(rate) else ""
+        per_step = f"{count_text(_rounded(rate.per_step))} in a step"
+        texts.append(f"{_value_text(rate)} {rate.name}/s ({per_step}{unsure})")
     ranks = max(len(rate.ranks) for rate in totals)
     whose = "" if ranks == 1 else f" of {ranks} ranks together"
     if has_untraced_phases(scope):
@@ -141,12 +145,6 @@ def throughput_words(scope: Scope) -> str:
 def rate_text(rate: Rate) -> str:
     """A rate and its interval, without its unit: `1 234 ± 12`."""
     return f"{_value_text(rate)}{f' ({NO_INTERVAL})' if _is_unsure(rate) else ''}"
-
-
-def _rate_words(rate: Rate) -> str:
-    in_a_step = f"{count_text(_rounded(rate.per_step))} in a step"
-    unsure = f"; {NO_INTERVAL}" if _is_unsure(rate) else ""
-    return f"{_value_text(rate)} {rate.name}/s ({in_a_step}{unsure})"
 
 
 def _value_text(rate: Rate) -> str:

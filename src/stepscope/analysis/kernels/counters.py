@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from stepscope.analysis.recording import once
 from stepscope.formats.counters.kinds import KINDS, tensor_operations
 from stepscope.query.scope import Scope
 
@@ -59,12 +60,9 @@ class Measurement:
     named: dict[str, str] = field(default_factory=dict)
 
 
+@once
 def measurements_of(scope: Scope) -> tuple[Measurement, ...]:
-    """The measured launches of the scope, in order; cached in the scope."""
-    return scope.cached(__name__, lambda: _measurements(scope))
-
-
-def _measurements(scope: Scope) -> tuple[Measurement, ...]:
+    """The measured launches of the scope, in order."""
     launches = scope.sql(
         """
         SELECT rank, span, measured, id, name, blocks, grid, threads, block, dur_ns, launches, tool

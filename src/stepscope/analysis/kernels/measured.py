@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from stepscope.analysis.kernels.counters import Measurement, measurements_of, weighted_means
-from stepscope.analysis.recording import Array, every_step
+from stepscope.analysis.recording import Array, every_step, once
 from stepscope.base.kernel_spelling import kernel_key
 from stepscope.base.units import count_text, plural, ratio_text
 from stepscope.query.scope import Scope
@@ -118,11 +118,6 @@ class Joined:
         return " ".join(lines)
 
 
-def joined_kernels(scope: Scope) -> Joined:
-    """The measurements in the scope, joined to its kernels; cached in the scope."""
-    return scope.cached(__name__, lambda: _join(scope, measurements_of(scope)))
-
-
 def _some(count: int, word: str) -> str:
     return f"{count_text(count)} {plural(count, word)}"
 
@@ -161,7 +156,10 @@ _SHAPES = """
 """
 
 
-def _join(scope: Scope, measurements: tuple[Measurement, ...]) -> Joined:
+@once
+def joined_kernels(scope: Scope) -> Joined:
+    """The measurements in the scope, joined to its kernels."""
+    measurements = measurements_of(scope)
     none = np.zeros(0, np.int64)
     if not measurements:
         return Joined((), none, none, none, none, (), 0, 0)
@@ -274,16 +272,7 @@ def _launched(scope: Scope, classes: Sequence[_Class]) -> dict[tuple[int, str, s
     """The kernels of classes, in order of start."""
     if not classes:
         return {}
-    import pyarrow as pa
-
-    requested = pa.table(
-        {
-            "rank": pa.array([kernel_class.rank for kernel_class in classes], pa.int32()),
-            "name": [kernel_class.name for kernel_class in classes],
-            "grid": [kernel_class.grid for kernel_class in classes],
-            "block": [kernel_class.block for kernel_class in classes],
-        }
-    )
+    requested = {(shape.rank, shape.name, shape.grid, shape.block) for shape in classes}
     rows = scope.sql(
         f"""
         SELECT rank, name, {_SHAPES}, list(id ORDER BY start_ns, id) AS id,
@@ -297,11 +286,10 @@ def _launched(scope: Scope, classes: Sequence[_Class]) -> dict[tuple[int, str, s
         GROUP BY ALL
         """
     )
-    wanted_keys = set(zip(*(requested.column(n).to_pylist() for n in requested.column_names), strict=True))
     kernels = {}
     for row in rows.to_pylist():
         key = (row["rank"], row["name"], row["grid"], row["block"])
-        if key in wanted_keys:
+        if key in requested:
             kernels[key] = {column: np.array(row[column], np.int64) for column in ("id", "step", "dur_ns")} | {
                 "operator": row["operator"]
             }

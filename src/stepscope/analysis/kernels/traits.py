@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from stepscope.analysis.recording import once
 from stepscope.costs import PRODUCTS, fused_words, kernel_class, library, our_model_of, tensor_core_use
 from stepscope.formats.communication import communicating
 from stepscope.schema.device_work import KERNELS
@@ -35,10 +36,10 @@ ELIGIBLE = """
 
 def kernel_traits(scope: Scope) -> dict[str, list[Any]]:
     """The parameters of `TRAITS` and `ELIGIBLE` for all kernels and operators of a scope."""
-    # A hundred patterns are looked for in each name, and every form of several questions asks.
-    return dict(scope.cached(__name__, lambda: _traits(scope)))
+    return dict(_traits(scope))
 
 
+@once  # a hundred patterns are looked for in each name
 def _traits(scope: Scope) -> dict[str, list[Any]]:
     names = scope.sql(f"SELECT DISTINCT name FROM device_event WHERE {KERNELS} ORDER BY name")
     kernels = names.column("name").to_pylist()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from stepscope.analysis.memory.categories import NO_ROLE, ROLES, categories
 from stepscope.analysis.memory.lifetimes import NO_EVENT, alive_bytes, lifetimes
+from stepscope.analysis.recording import once
 from stepscope.query.scope import Scope
 from stepscope.schema.arrays import Int64s
 
@@ -74,7 +74,7 @@ _BLOCKS = f"""
         coalesce(requested_bytes, bytes) AS bytes, role, operator_name AS operator, NULL::VARCHAR AS module,
         number AS stack
     FROM memory_block LEFT JOIN numbered USING (rank, span, stack_id)
-    WHERE state = 'allocated' ORDER BY rank, span, device, address
+    WHERE state = 'allocated' ORDER BY rank, span, device_kind, device, address
 """
 _MARKS = """
     SELECT rank, span, name, time_ns, coalesce(json_extract_string(args, '$.stage'), '') AS stage
@@ -214,42 +214,32 @@ class Memory:
         return None
 
 
+@once
 def memories(scope: Scope) -> list[Memory]:
     """The memory of every device and host of a scope's ranks (all steps and events), by rank, span, kind and index."""
-    return scope.cached((__name__, "memories"), lambda: list(_memories(scope)))
-
-
-def _memories(scope: Scope) -> Iterator[Memory]:
-    import pyarrow.compute as pc  # loading it takes as long as many an answer
-
     events = scope.sql(_EVENTS).combine_chunks()
-    blocks = scope.sql(_BLOCKS)
+    blocks = scope.sql(_BLOCKS).combine_chunks()
     marks = scope.sql(_MARKS).to_pylist()
     stacks = scope.sql(_STACKS)["frames"].to_pylist()
     ends = scope.sql(_OPTIMIZER_ENDS).to_pylist()
     source = {(row["rank"], row["span"]): row["format"] for row in scope.sql(_SOURCES).to_pylist()}
     steps = scope.sql(_STEPS).to_pylist()
     keys = ("rank", "span", "device_kind", "device")
-    of_blocks = set(zip(*(blocks[key].to_pylist() for key in keys), strict=True))
-    groups = _groups(events, keys)
-    empty = events.slice(0, 0)
+    groups, of_blocks = _groups(events, keys), _groups(blocks, keys)
+    memory = []
     for key in sorted({*groups, *of_blocks}):
-        rank, span, kind, device = key
+        rank, span = key[:2]
         marks_of_span = [row for row in marks if (row["rank"], row["span"]) == (rank, span)]
         ended = [row["end_ns"] for row in ends if (row["rank"], row["span"]) == (rank, span)]
-        alive = blocks.filter(
-            pc.and_(
-                pc.and_(pc.equal(blocks["rank"], rank), pc.equal(blocks["span"], span)),
-                pc.and_(pc.equal(blocks["device"], device), pc.equal(blocks["device_kind"], kind)),
-            )
-        )
-        rows = groups.get(key, empty)
+        alive = of_blocks.get(key, blocks.slice(0, 0))
+        rows = groups.get(key, events.slice(0, 0))
         of_rank = [row for row in steps if row["rank"] == rank]
-        yield _memory(key, source.get((rank, span), ""), rows, alive, stacks, marks_of_span, ended, of_rank)
+        memory.append(_memory(key, source.get((rank, span), ""), rows, alive, stacks, marks_of_span, ended, of_rank))
+    return memory
 
 
 def _groups(events: pa.Table, keys: tuple[str, ...]) -> dict[tuple[Any, ...], pa.Table]:
-    """The events of each device, which are contiguous."""
+    """The rows of each device, which are contiguous."""
     counted = events.group_by(list(keys), use_threads=False).aggregate([([], "count_all")])
     groups, at = {}, 0
     for *key, count in zip(*(counted[name].to_pylist() for name in (*keys, "count_all")), strict=True):

@@ -160,31 +160,23 @@ def roofs_of(variants: tuple[Variant, ...], limits: str, counted_by: Conventions
     roofs = tuple(limiter.roof(variant) for variant in variants)
     works = [variant.work for variant in variants]
     nan = float("nan")
-
-    def column(values: list[float]) -> Array:
-        return np.array(values, dtype=np.float64)
-
+    columns = {name: np.full(len(works), nan) for name in ("flops", "matrix_flops", "bytes", "matrix_ns")}
+    inexact = np.zeros(len(works), bool)
+    for row, (variant, roof) in enumerate(zip(variants, roofs, strict=True)):
+        if (work := variant.work) is None:
+            continue
+        matrix = work.unit == "matrix"
+        columns["flops"][row], columns["matrix_flops"][row] = work.flops, work.flops * matrix
+        columns["bytes"][row] = nan if work.bytes is None else work.bytes
+        columns["matrix_ns"][row] = roof.compute_ns if matrix else 0.0
+        inexact[row] = work.bound == "lower" or variant.transformed
     return Roofs(
         of=roofs,
         note=limiter.note(counted_by) if variants else "",
-        flops=column([nan if w is None else w.flops for w in works]),
-        matrix_flops=column([nan if w is None else w.flops * (w.unit == "matrix") for w in works]),
-        bytes=column([nan if w is None or w.bytes is None else w.bytes for w in works]),
-        compute_ns=column([roof.compute_ns for roof in roofs]),
-        matrix_ns=column(
-            [
-                nan if w is None else roof.compute_ns if w.unit == "matrix" else 0.0
-                for w, roof in zip(works, roofs, strict=True)
-            ]
-        ),
-        attainable_ns=column([roof.attainable_ns for roof in roofs]),
-        uncached_ns=column([roof.uncached_ns for roof in roofs]),
-        counted=np.array([w is not None for w in works], dtype=bool),
-        inexact=np.array(
-            [
-                variant.work is not None and (variant.work.bound == "lower" or variant.transformed)
-                for variant in variants
-            ],
-            dtype=bool,
-        ),
+        compute_ns=np.array([roof.compute_ns for roof in roofs], np.float64),
+        attainable_ns=np.array([roof.attainable_ns for roof in roofs], np.float64),
+        uncached_ns=np.array([roof.uncached_ns for roof in roofs], np.float64),
+        counted=np.array([work is not None for work in works], bool),
+        inexact=inexact,
+        **columns,
     )

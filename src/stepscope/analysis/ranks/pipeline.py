@@ -78,14 +78,16 @@ def pipelines(scope: Scope) -> Pipelines | None:
     if not any(row["to_peer"] for row in chosen):
         return None
     conditions = {
-        f"(group_name IS NOT DISTINCT FROM {_literal(row['group_name'])} AND "
-        f"group_description IS NOT DISTINCT FROM {_literal(row['group_description'])})"
+        " AND ".join(
+            f"{name} IS NOT DISTINCT FROM {'NULL' if row[name] is None else sql_literal(row[name])}"
+            for name in ("group_name", "group_description")
+        )
         for row in chosen
     }
     members = [sorted(recorded_ranks(row["group_ranks"])) for row in chosen if row["to_peer"] and row["group_ranks"]]
     sizes = {len(ranks) for ranks in members if ranks}
     return Pipelines(
-        " OR ".join(sorted(conditions)),
+        " OR ".join(f"({condition})" for condition in sorted(conditions)),
         {rank: place for ranks in members for place, rank in enumerate(ranks)},
         sizes.pop() if len(sizes) == 1 else 0,
         sum(row["calls"] for row in chosen),
@@ -96,7 +98,3 @@ def pipelines(scope: Scope) -> Pipelines | None:
 def _is_pipeline(name: str | None, description: str | None, linked: frozenset[Group]) -> bool:
     kind = described(description) if description else None
     return "pipeline" in kind.split("+") if kind else (name, description) in linked
-
-
-def _literal(text: str | None) -> str:
-    return "NULL" if text is None else sql_literal(text)

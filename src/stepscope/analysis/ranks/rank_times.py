@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from stepscope.analysis.recording import (
     extent,
     groups,
     marks_steps,
+    once,
     rank_batches,
     recordings,
     steps_of,
@@ -73,13 +74,11 @@ class RankSteps(NamedTuple):
     times: Mapping[str, Array]
 
 
+@once
 def rank_steps(scope: Scope) -> list[RankSteps]:
-    """What each rank did in each requested step, by rank and span; cached in the scope. Without marked steps the
+    """What each rank did in each requested step, by rank and span. Without marked steps the
     recording is one step, and devices count from first to last work."""
-    return scope.cached(__name__, lambda: list(_rank_steps(scope)))
-
-
-def _rank_steps(scope: Scope) -> Iterator[RankSteps]:
+    measured = []
     with every_step(scope) as all_steps:
         of_stages = pipelines(all_steps)
         for ranks in rank_batches(scope):
@@ -94,7 +93,8 @@ def _rank_steps(scope: Scope) -> Iterator[RankSteps]:
                 looked_at = windows["start_ns"], windows["end_ns"]
                 if not marked and work is not None:
                     looked_at = extent(work)
-                yield _measured(key, windows, looked_at, work, waits.get(key), stages.get(key))
+                measured.append(_measured(key, windows, looked_at, work, waits.get(key), stages.get(key)))
+    return measured
 
 
 def _measured(

@@ -14,7 +14,7 @@ Without such evidence, no rank is named.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -130,13 +130,15 @@ def _latest(late: Mapping[int, float], step_ns: float, *, max_share: float) -> t
 class _Compared:
     ranks: Mapping[int, RankTimes]
     step_ns: float
-    timed: bool = field(init=False)
-    local_phases: tuple[str, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.timed = all(times.all_reduce_ns is not None for times in self.ranks.values())
+    @property
+    def timed(self) -> bool:
+        return all(times.all_reduce_ns is not None for times in self.ranks.values())
+
+    @property
+    def local_phases(self) -> tuple[str, ...]:
         waits = any(times.forward_waits for times in self.ranks.values())
-        self.local_phases = tuple(phase for phase in _LOCAL_PHASES if phase != "forward" or not waits)
+        return tuple(phase for phase in _LOCAL_PHASES if phase != "forward" or not waits)
 
     def excess(self, phases: Iterable[str]) -> dict[int, float]:
         """How much longer each rank is in these phases than the others' median."""

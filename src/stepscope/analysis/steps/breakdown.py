@@ -20,6 +20,7 @@ from stepscope.analysis.recording import (
     device_work,
     every_step,
     extent,
+    once,
     outer_depth,
     range_depth,
     rank_batches,
@@ -127,18 +128,15 @@ class Breakdown:
         return self.parts_ns[self.counted]
 
 
+@once
 def break_down_all(scope: Scope) -> list[Breakdown]:
-    """Breaks down every step of a scope; cached in the scope."""
-
-    def break_all() -> list[Breakdown]:
-        with every_step(scope) as all_steps:
-            return [
-                broken
-                for ranks in rank_batches(scope)
-                for broken in break_down(all_steps, steps_of(scope, ranks), device_work(all_steps, ranks), ranks)
-            ]
-
-    return scope.cached(__name__, break_all)
+    """Breaks down every step of a scope."""
+    with every_step(scope) as all_steps:
+        return [
+            broken
+            for ranks in rank_batches(scope)
+            for broken in break_down(all_steps, steps_of(scope, ranks), device_work(all_steps, ranks), ranks)
+        ]
 
 
 def break_down(
