@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from stepscope.analysis.overview import Times
-from stepscope.analysis.steps.breakdown import IDLE_PARTS, PARTS
+from stepscope.analysis.steps.parts import IDLE_PARTS, PARTS
 from stepscope.findings.engine import RankedFinding, judge
 from stepscope.findings.facts import Facts
 from stepscope.findings.rules import quick

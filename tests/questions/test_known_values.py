@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import stepscope
-from stepscope.analysis.steps.breakdown import PARTS
+from stepscope.analysis.steps.parts import PARTS
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces" / "kineto"
 

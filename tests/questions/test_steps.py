@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.literal import literal_store
 
-from stepscope.analysis.steps.breakdown import PARTS, mean_parts
+from stepscope.analysis.steps.breakdown import mean_parts
+from stepscope.analysis.steps.parts import PARTS
 from stepscope.query.ask import ask
 from stepscope.questions import find
 

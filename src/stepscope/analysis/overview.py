@@ -20,8 +20,9 @@ from stepscope.analysis.recording import (
     recorded_times,
     steps_of,
 )
-from stepscope.analysis.steps.breakdown import IDLE_PARTS, PARTS, Breakdown, break_down, mean_parts
+from stepscope.analysis.steps.breakdown import Breakdown, break_down, mean_parts
 from stepscope.analysis.steps.gaps import CAUSES
+from stepscope.analysis.steps.parts import IDLE_PARTS, PARTS
 from stepscope.analysis.windows import counted_windows
 from stepscope.query.scope import Scope
 from stepscope.schema.device_work import KERNELS, WORK

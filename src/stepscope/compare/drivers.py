@@ -42,28 +42,23 @@ def find_drivers(rows: Sequence[Row]) -> Drivers:
     total = rows[0] if rows and rows[0]["name"] in _WHOLES else None
     if total is None or total["change_ns"] is None:
         return Drivers(None, tuple(row for row in rows if row["verdict"] in CERTAIN))
-    unchanged = total["verdict"] in ("same", "unclear")
-    chosen = _matters if unchanged else _drives
 
-    def those(chosen: Callable[[Row, Row], bool]) -> tuple[Row, ...]:
-        if "depth" in total:
-            return tuple(_deepest(rows, lambda row: chosen(row, total)))
-        return tuple(row for row in rows[1:] if chosen(row, total))
+    def reasons(chosen: Callable[[Row], bool]) -> tuple[Row, ...]:
+        if "depth" not in total:
+            return tuple(row for row in rows[1:] if chosen(row))
+        outermost = [place for place, row in enumerate(rows) if row["depth"] == 1 and chosen(row)]
+        return tuple(sorted((_representative(rows, at) for at in outermost), key=lambda row: -abs(row["change_ns"])))
 
-    return Drivers(total, those(chosen), () if unchanged else those(_opposes))
-
-
-def _deepest(rows: Sequence[Row], is_reason: Callable[[Row], bool]) -> list[Row]:
-    """For each outermost reason in a tree's rows, the deepest node that represents it; kernels are left to the table."""
-    reasons: list[Row] = []
-    place = 1
-    while place < len(rows):
-        row = rows[place]
-        end = _after(rows, place)
-        if row["depth"] == 1 and is_reason(row):
-            reasons.append(_representative(rows, place))
-        place = end
-    return sorted(reasons, key=lambda row: -abs(row["change_ns"]))
+    if total["verdict"] in ("same", "unclear"):
+        return Drivers(total, reasons(lambda row: _matters(row, total)))
+    if not total["change_ns"]:
+        return Drivers(total, ())
+    # What changed as much the other way would have changed the total more without it.
+    drives, opposes = (
+        reasons(lambda row: _known_share(row) >= _DRIVES),
+        reasons(lambda row: _known_share(row) <= -_DRIVES),
+    )
+    return Drivers(total, drives, opposes)
 
 
 def _after(rows: Sequence[Row], place: int) -> int:
@@ -75,6 +70,7 @@ def _after(rows: Sequence[Row], place: int) -> int:
 
 
 def _representative(rows: Sequence[Row], place: int) -> Row:
+    """The deepest node that represents a node's change; kernels are left to the table."""
     row = rows[place]
     # Parts are ordered by change, the largest first.
     inside = place + 1
@@ -92,17 +88,8 @@ def _representative(rows: Sequence[Row], place: int) -> Row:
     return row
 
 
-def _drives(row: Row, total: Row) -> bool:
-    """Whether a part is a reason: its own change is clear, or as clear as the whole's."""
-    return _known_share(row) >= _DRIVES and total["change_ns"] != 0
-
-
-def _opposes(row: Row, total: Row) -> bool:
-    """Whether a part changed as much the other way: without it the whole would have changed more."""
-    return _known_share(row) <= -_DRIVES and total["change_ns"] != 0
-
-
 def _known_share(row: Row) -> float:
+    """A part's share of the total change; 0 if its own change is unclear."""
     certain = row["verdict"] != "unclear" and row.get("inside") is None
     return float(row["share_ratio"] or 0) if certain else 0.0
 

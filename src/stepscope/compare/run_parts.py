@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from stepscope.analysis.ranks.rank_times import rank_steps
-from stepscope.analysis.steps.breakdown import PARTS, break_down_all
+from stepscope.analysis.steps.breakdown import break_down_all
+from stepscope.analysis.steps.parts import PARTS
 from stepscope.compare.interval import RankMean
 from stepscope.compare.runs import as_event
 from stepscope.query.scope import Scope

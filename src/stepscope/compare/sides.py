@@ -12,7 +12,8 @@ from stepscope.analysis.attribution import LABELLED_WORK, NO_MODULE
 from stepscope.analysis.counted import COUNTED_STEPS
 from stepscope.analysis.job.inline_events import MEASURED
 from stepscope.analysis.job.phase_times import OTHER_STEPS, TOGETHER, times_of
-from stepscope.analysis.steps.breakdown import PARTS, break_down_all
+from stepscope.analysis.steps.breakdown import break_down_all
+from stepscope.analysis.steps.parts import PARTS
 from stepscope.compare.interval import RankMean, Timing, deviation, over_ranks
 from stepscope.query.scope import Scope
 from stepscope.schema.device_work import WORK

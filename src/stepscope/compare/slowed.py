@@ -23,9 +23,9 @@ from stepscope.link.intervals import covered
 from stepscope.query.scope import Scope
 
 FEWEST = 5
-"""With fewer runs of a kernel beside communication, or without, a device is not compared."""
+"""With fewer clear or overlapped runs of a kernel, a device is not compared."""
 MIN_OVERLAP = 0.9
-"""Communication must run for this share of a kernel's time for the kernel to count as beside it."""
+"""Share of a kernel's time that communication must overlap."""
 
 _RUNS = f"""
     SELECT event.rank, event.span, event.device, event.start_ns,
@@ -98,7 +98,7 @@ def slowed(scope: Scope) -> Slowing:
     with every_step(scope) as all_steps:
         for ranks in rank_batches(scope):
             work = device_work(all_steps, ranks)
-            if not any((by_device["work"] == COMMUNICATION).any() for by_device in work.values()):
+            if not any((events["work"] == COMMUNICATION).any() for events in work.values()):
                 continue
             runs = _RUNS.format(
                 events=scope.unfiltered("device_event"), host=scope.unfiltered("host_event"), ranks=ranks,
@@ -111,8 +111,9 @@ def slowed(scope: Scope) -> Slowing:
                 for kernel, pair in pairs.items():
                     sides.setdefault(kinds[kernel], []).append(pair)
                 lacking |= {kinds[kernel] for kernel in few}
-    kernels = [kernel_of for kind, pairs in sides.items() if (kernel_of := _compared(kind, pairs)) is not None]
-    kernels.sort(key=lambda kernel_of: (-kernel_of.slowdown_ns, kernel_of.name))
+    compared = (_compared(kind, pairs) for kind, pairs in sides.items())
+    kernels = [slow for slow in compared if slow is not None]
+    kernels.sort(key=lambda slow: (-slow.slowdown_ns, slow.name))
     return Slowing(kernels, len(lacking - set(sides)))
 
 
@@ -139,7 +140,7 @@ def _means(kernel: Array, length: Array) -> dict[int, RankMean]:
 
 
 def _compared(kind: _Kind, pairs: list[tuple[RankMean, RankMean]]) -> Slowed | None:
-    clear, overlapped = over_ranks([left for left, _ in pairs]), over_ranks([left for _, left in pairs])
+    clear, overlapped = over_ranks([left for left, _ in pairs]), over_ranks([right for _, right in pairs])
     interval = interval_of_change(clear, overlapped)
     if interval is None or not clear.mean_ns:
         return None

@@ -24,8 +24,9 @@ from stepscope.analysis.recording import (
     rank_batches,
     steps_of,
 )
-from stepscope.analysis.steps.breakdown import PARTS, Breakdown, break_down
+from stepscope.analysis.steps.breakdown import Breakdown, break_down
 from stepscope.analysis.steps.exclusive import exclusive_shares
+from stepscope.analysis.steps.parts import DEVICE_PARTS, PARTS
 from stepscope.compare.sides import Part, padded, steps_counted
 from stepscope.formats.vocabulary import AUTOGRAD_CALL
 from stepscope.link.module_names import range_module
@@ -169,7 +170,7 @@ def _add_idle(root: Node, broken: Breakdown, on_kernels: np.ndarray[Any, Any]) -
     """Adds the steps' time in which all devices were idle, below the node `IDLE`."""
     idle = root.part("idle", IDLE)
     for place, name in enumerate(PARTS):
-        if name in ("kernel", "copy", "memset") or not broken.measured[place]:
+        if name in DEVICE_PARTS or not broken.measured[place]:
             continue
         ns = broken.parts_ns[:, place] - (on_kernels if name == "communication" else 0)
         if name == "communication" and not ns.any():

@@ -10,8 +10,8 @@ from stepscope.analysis.counted import counted_steps
 from stepscope.analysis.overview import Times, measure_times
 from stepscope.analysis.ranks.straggler import late_in_collectives, recorded_skew
 from stepscope.analysis.recording import every_step, rank_batches
-from stepscope.analysis.steps.breakdown import PARTS, WAITING
 from stepscope.analysis.steps.gaps import KERNEL_WAIT_NS, find_gaps, launched_work
+from stepscope.analysis.steps.parts import PARTS, WAITING
 from stepscope.base.chosen_numbers import numbers_typed
 from stepscope.base.units import ratio_text, time_text
 from stepscope.findings.phase_means import PARTS as OF_PHASES

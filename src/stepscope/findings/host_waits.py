@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stepscope.analysis.recording import every_step
-from stepscope.analysis.steps.breakdown import IDLE_PARTS, WAITING
+from stepscope.analysis.steps.parts import IDLE_PARTS, WAITING
 from stepscope.findings.gap_fillers import Filler, Gap, find_fillers
 
 if TYPE_CHECKING:

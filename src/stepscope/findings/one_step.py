@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.steps.breakdown import PARTS
+from stepscope.analysis.steps.parts import PARTS
 from stepscope.base.units import ratio_text
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ found at import by the data-quality checks, which are listed here first.
 from __future__ import annotations
 
 from stepscope.analysis.recording import every_step
+from stepscope.analysis.steps.parts import PARTS
 from stepscope.query.declare import Column, question
 from stepscope.query.rows import ArrowTable, answer_rows
 from stepscope.query.scope import Scope
@@ -230,16 +231,7 @@ SUMS: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
         "the parts of a step's time add up to its wall time",
         "steps",
         "total_ns",
-        (
-            "kernel_ns",
-            "copy_ns",
-            "memset_ns",
-            "communication_ns",
-            "runtime_ns",
-            "dataloader_ns",
-            "cpu_exec_ns",
-            "other_ns",
-        ),
+        tuple(f"{part}_ns" for part in PARTS),
     ),
     (
         "device_parts_add_up",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.steps.parts import STEP_PARTS
 from stepscope.query.declare import RANK, SPAN, STEP, Column, by_form, question
 from stepscope.query.rows import ArrowTable, Row, answer_dicts, noted
 from stepscope.query.scope import Scope
@@ -15,14 +16,7 @@ if TYPE_CHECKING:
 _OF_PHASES = "The parts of a step are of traces; `stepscope phases SRC --by step` has what was measured of these steps."
 
 _PARTS = (
-    Column("kernel_ns", "int", "at least one kernel that computes was running"),
-    Column("copy_ns", "int", "the device copied and no kernel computed"),
-    Column("memset_ns", "int", "the device filled memory and did nothing of the above"),
-    Column("communication_ns", "int", "ranks communicated or waited for each other, none of the above (exposed)"),
-    Column("runtime_ns", "int", "the host was in runtime calls and the device was idle"),
-    Column("dataloader_ns", "int", "the host waited for a batch of the DataLoader, none of the above"),
-    Column("cpu_exec_ns", "int", "the host ran operators, annotated ranges or Python, none of the above"),
-    Column("other_ns", "int", "nothing was recorded"),
+    *(Column(f"{part.name}_ns", "int", part.meaning) for part in STEP_PARTS),
     Column("total_ns", "int", "wall time of the step: the sum of the parts", sums=True),
 )
 

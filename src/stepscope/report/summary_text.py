@@ -9,6 +9,7 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from stepscope.analysis.steps.parts import STEP_PARTS
 from stepscope.base.quoting import one_line
 from stepscope.base.text_cells import left
 from stepscope.base.units import NOT_MEASURED, count_text, plural, ratio_text, time_text
@@ -33,16 +34,7 @@ _MAX_DEVICES = 2
 _LABEL = 11
 _BAR = 30
 
-_ACTIVITIES = {
-    "kernel": "Kernel",
-    "copy": "Memcpy",
-    "memset": "Memset",
-    "communication": "Communication",
-    "runtime": "Runtime",
-    "dataloader": "DataLoader",
-    "cpu_exec": "CPU Exec",
-    "other": "Other",
-}
+_ACTIVITIES = {part.name: part.title for part in STEP_PARTS}
 _LISTS = {"operators": "Operators", "kernels": "Kernels", "modules": "Modules"}
 
 

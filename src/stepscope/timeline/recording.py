@@ -37,6 +37,7 @@ MAX_WARM_UPS = 200
 MAX_SUMS = 500
 """Names for which a measured range has sums of their own; the others share one."""
 
+_TRACK_FIELDS = ("id", "kind", "title", "lanes", "events", "dull", "unit")
 Loaded = dict[str, Lanes | Curve]
 EventFilter = str
 """The unit of loading: `host`, `device`, or another track's id."""
@@ -151,11 +152,7 @@ class Timeline:
             later = _pairs(scope, _LATER.format(end=end)) if end is not None else []
             missing = "" if tracks else missing_words(scope)
         warm_up = union([start for start, _ in warm], [end for _, end in warm])
-        if len(warm_up) > MAX_WARM_UPS:
-            longest = np.sort(np.argsort(warm_up.start - warm_up.end)[:MAX_WARM_UPS])
-            starts, ends = warm_up.start[longest], warm_up.end[longest]
-        else:
-            starts, ends = warm_up.start, warm_up.end
+        longest = np.sort(np.argsort(warm_up.start - warm_up.end)[:MAX_WARM_UPS])
         return {
             "start_ns": start or 0,
             "end_ns": end or 0,
@@ -163,16 +160,13 @@ class Timeline:
             "kinds": list(KINDS),
             "first": first,
             "missing": missing,
-            "warm_up": np.stack((starts, ends), axis=1).tolist(),
+            "warm_up": np.stack((warm_up.start, warm_up.end), axis=1)[longest].tolist(),
             "ranks": [
                 {
                     "rank": rank,
                     "title": f"rank {rank}" + (f" on {hosts[rank]}" if hosts.get(rank) else ""),
                     "tracks": [
-                        {
-                            "id": track.id, "kind": track.kind, "title": track.title, "lanes": track.lanes,
-                            "events": track.events, "dull": track.dull, "unit": track.unit,
-                        }
+                        {name: getattr(track, name) for name in _TRACK_FIELDS}
                         for track in tracks.values()
                         if track.rank == rank and not (track.kind == "counter" and (rank, list(track.keys[0])) in later)
                     ],

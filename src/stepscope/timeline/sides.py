@@ -200,16 +200,8 @@ class Side:
         return read_columns(self._store, self._table.blocks, self._rank, [*of, *_BLOCK_COLUMNS])
 
     def _laid_out(self, blocks: pa.Table, bins: Int64s) -> tuple[dict[str, Lanes], list[int]]:
-        names_of = ["id", "kind", "name", *self._table.keys, "start_ns", "dur_ns"]
-        names_of += ["role", "depth"] if self._table.name == "host_event" else []
-        rows = read_columns(self._store, self._table.name, self._rank, names_of, without_spans=self._bins.keys())
-        kind = self._table.kinds(rows)
-        track = self._table.tracks(rows, kind, self._tracks)
-        start = _values(rows, "start_ns")
-        events = Columns(
-            start, start + _values(rows, "dur_ns"), self._words.codes(rows["name"]), kind,
-            _values(rows, "id"),
-        )  # fmt: skip
+        rows = read_columns(self._store, self._table.name, self._rank, self._columns, without_spans=self._bins.keys())
+        events, track = self._events(rows, 0)
         depth = _values(rows, "depth")
         if self._bins:
             laid = self._with_blocks(events, track, depth, blocks, bins)
@@ -218,6 +210,19 @@ class Side:
         names = self._words.array
         lanes = {track_of.id: Lanes(of, names) for track_of, of in zip(self._tracks, laid, strict=True)}
         return lanes, [len(of) for of in laid]
+
+    @property
+    def _columns(self) -> list[str]:
+        more = ["role", "depth"] if self._table.name == "host_event" else []
+        return ["id", "kind", "name", *self._table.keys, "start_ns", "dur_ns", *more]
+
+    def _events(self, rows: pa.Table, shift_ns: int) -> tuple[Columns, NDArray[np.int16]]:
+        """Rows as events, and the number of each one's track."""
+        kind, start = self._table.kinds(rows), _values(rows, "start_ns")
+        start = start + shift_ns if shift_ns else start  # a copy of millions takes time
+        names = self._words.codes(rows["name"])
+        events = Columns(start, start + _values(rows, "dur_ns"), names, kind, _values(rows, "id"))
+        return events, self._table.tracks(rows, kind, self._tracks)
 
     def _with_blocks(
         self, events: Columns, track: NDArray[np.int16], depth: NDArray[np.int64], blocks: pa.Table, bins: Int64s
@@ -277,14 +282,9 @@ class Side:
         if key in self._read:
             self._read.move_to_end(key)
             return self._read[key]
-        names = ["id", "kind", "name", *self._table.keys, "start_ns", "dur_ns"]
-        names += ["role", "depth"] if self._table.name == "host_event" else []
-        rows = group.file.read_row_group(group.number, columns=names)
-        kind = self._table.kinds(rows)
-        track = self._table.tracks(rows, kind, self._tracks)
-        start = _values(rows, "start_ns") + self._store.shift_ns(self._rank, group.span)
-        ids = _values(rows, "id")
-        events = Columns(start, start + _values(rows, "dur_ns"), self._words.codes(rows["name"]), kind, ids)
+        rows = group.file.read_row_group(group.number, columns=self._columns)
+        events, track = self._events(rows, self._store.shift_ns(self._rank, group.span))
+        ids = events.id
         further = np.zeros(len(ids), np.int64)
         listed, lane = self._extra_lanes
         if len(listed):

@@ -37,18 +37,11 @@ from stepscope.analysis.steps.gaps import (
     NO_WORK_FOLLOWS,
     find_gaps,
 )
+from stepscope.analysis.steps.parts import IDLE_PARTS, PARTS
 from stepscope.link.intervals import Intervals, covered, split, union
 from stepscope.query.apportion import largest_remainder
 from stepscope.query.rank_exclusion import ranks_without_their_device
 from stepscope.query.scope import Scope
-
-PARTS = ("kernel", "copy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
-"""Activities, in order of precedence."""
-
-IDLE_PARTS = ("communication", "runtime", "dataloader", "cpu_exec", "range", "other")
-"""What may run while all devices idle; `range` is a range with nothing else recorded, elsewhere part of `cpu_exec`."""
-WAITING = ("runtime", "cpu_exec", "range", "other")
-"""What the host does while the device is idle for a reason that no other part of the step names."""
 
 _HOST_COMMUNICATION, _RUNTIME, _BLOCKED, _DATALOADER, _CPU_EXEC, _RANGE = range(6)
 

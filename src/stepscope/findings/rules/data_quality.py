@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepscope.analysis.steps.breakdown import WAITING
+from stepscope.analysis.steps.parts import WAITING
 from stepscope.findings.declare import Finding, Threshold, rule
 from stepscope.findings.facts import Facts, ranks_text
 from stepscope.query.rank_exclusion import STEP_TIMES

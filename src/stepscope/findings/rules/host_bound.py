@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stepscope.analysis.steps.parts import WAITING
 from stepscope.base.units import count_text, ratio_text
 from stepscope.findings.cures import graphs, launch_less, show_the_host
 from stepscope.findings.declare import AS_INPUT, Finding, Threshold, of_step, rule, worth
@@ -23,12 +24,6 @@ _RAN_DRY = Threshold(
     "ratio",
     "ours: a device that is behind the host has in hardly any",
 )
-_DOING = {
-    "cpu_exec": "operators and Python",
-    "runtime": "runtime calls",
-    "range": "ranges with nothing recorded in them",
-    "other": "nothing recorded",
-}
 _VISIBLE = 0.0005
 """Smaller shares would be shown as 0.0 %."""
 _ELSEWHERE = "Python moved out of the step has to run elsewhere."
@@ -90,7 +85,7 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
     has_long = facts.part_of_step(facts.host_waits.mean_ns(facts.host_waits.long)) > _SHARE.value
     parts = ", ".join(
         f"{words} {ratio_text(facts.part_of_step(waits[part]))}"
-        for part, words in _DOING.items()
+        for part, words in WAITING.items()
         if facts.part_of_step(waits[part]) >= _VISIBLE
     )
     yield of_step(

@@ -8,7 +8,7 @@ from operator import itemgetter
 import numpy as np
 
 from stepscope.analysis.job.phase_times import EACH_STEP, TOGETHER, by_steps
-from stepscope.analysis.steps.breakdown import PARTS
+from stepscope.analysis.steps.parts import PARTS, STEP_PARTS
 from stepscope.base.grouping import grouped
 from stepscope.base.units import ratio_text, time_text
 from stepscope.findings.declare import Finding, Threshold, rule
@@ -26,17 +26,7 @@ _RATIO = Threshold(
     "first step over the median of the others", SLOW_FIRST, "ratio", "ours: warm-up easily doubles a step"
 )
 _MIN_STEPS = Threshold("steps", ENOUGH_STEPS, "count", "ours: fewer have no median to speak of")
-_IN_WORDS = {
-    "kernel": "computation on the device",
-    "copy": "time in copies",
-    "memset": "time in fills",
-    "communication": "communication",
-    "runtime": "time in runtime calls",
-    "dataloader": "waiting for the DataLoader",
-    "cpu_exec": "time in operators and Python on the host",
-    "other": "time with nothing recorded",
-}
-"""The parts of a step (`PARTS`)."""
+_IN_WORDS = {part.name: part.words for part in STEP_PARTS}
 _OF_PHASES = {
     "input_wait": "waiting for the DataLoader",
     "host_to_device": "time in copies to the device",
