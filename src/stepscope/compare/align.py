@@ -109,7 +109,6 @@ def _by_shape(nodes: Iterable[Node]) -> dict[Any, list[Node]]:
 
 
 def _shape(node: Node) -> tuple[Any, ...]:
-    """Class of a module and, ordered by name, of the modules in it."""
     modules = [part for part in node.parts.values() if part.kind == "module"]
     return node.class_name, tuple((part.name, _shape(part)) for part in sorted(modules, key=lambda part: part.name))
 

@@ -62,7 +62,6 @@ def find_drivers(rows: Sequence[Row]) -> Drivers:
 
 
 def _after(rows: Sequence[Row], place: int) -> int:
-    """The index after a row and all its descendants."""
     end = place + 1
     while end < len(rows) and rows[end]["depth"] > rows[place]["depth"]:
         end += 1

@@ -247,7 +247,6 @@ def _next(key: Key, runs: Sequence[Run], mode: str) -> Row:
 
 
 def _keys(runs: Sequence[Run]) -> list[Key]:
-    """All labels, in the order of the first run that has them."""
     places: dict[Key, tuple[float, str, int]] = {}
     for run in runs:
         for key, label in run.labels.items():

@@ -10,15 +10,9 @@ from stepscope.query.scope import Scope
 
 UNSET = "not set"
 _OF_TRACES = (
-    "cuda_runtime_version",
-    "cuda_driver_version",
-    "hip_runtime_version",
-    "record_shapes",
-    "profile_memory",
-    "with_stack",
-    "with_flops",
-    "with_modules",
-)
+    "cuda_runtime_version", "cuda_driver_version", "hip_runtime_version", "record_shapes", "profile_memory",
+    "with_stack", "with_flops", "with_modules",
+)  # fmt: skip
 """What torch's profiler writes about versions and its own options, each of which makes a step slower."""
 _METADATA = "SELECT DISTINCT metadata FROM source WHERE metadata IS NOT NULL ORDER BY metadata"
 _ELSEWHERE = """

@@ -291,7 +291,6 @@ def _chains(scope: Scope, above: str) -> tuple[pa.Table, list[tuple[Key, ...]]]:
 
 
 def _module_chains(scope: Scope, ranks: str) -> dict[tuple[int, int, int], tuple[tuple[str, str | None], ...]]:
-    """Name and class of each module and of its ancestors, from the root."""
     rows = scope.sql(_MODULES.format(ranks=ranks)).to_pylist()
     by_number = {(row["rank"], row["span"], row["module_id"]): row for row in rows}
 

@@ -41,7 +41,6 @@ def answering(
 
 
 def _encloses(parent: npt.NDArray[np.int64], modelled: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Whether a row with a model lies within each row."""
     result = np.zeros(len(parent), dtype=bool)
     frontier = np.flatnonzero(modelled)
     while frontier.size:

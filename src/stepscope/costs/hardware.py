@@ -22,22 +22,10 @@ from stepscope.costs.dtype import SIZES
 from stepscope.costs.work import Unit
 
 _TYPES = frozenset(SIZES) | {"tf32"}
-_KEYS = frozenset(
-    {
-        "name",
-        "match",
-        "unless",
-        "generation",
-        "sm_count",
-        "vector",
-        "matrix",
-        "memory_gb_per_s",
-        "cache_mb",
-        "link_gb_per_s",
-        "host_gb_per_s",
-        "source",
-    }
-)
+_KEYS = frozenset((
+    "name", "match", "unless", "generation", "sm_count", "vector", "matrix", "memory_gb_per_s", "cache_mb",
+    "link_gb_per_s", "host_gb_per_s", "source",
+))  # fmt: skip
 _WORD = re.compile(r"[a-z0-9]+")
 
 ERRORS = {

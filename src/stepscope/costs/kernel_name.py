@@ -10,18 +10,9 @@ from stepscope.costs.work import FAMILIES
 from stepscope.formats.communication import communicating
 
 CLASSES: tuple[str, ...] = (
-    "GEMM",
-    "convolution",
-    "attention",
-    "normalisation",
-    "softmax",
-    "element-wise",
-    "reduction",
-    "communication",
-    "copy",
-    "optimizer",
-    "other",
-)
+    "GEMM", "convolution", "attention", "normalisation", "softmax", "element-wise", "reduction", "communication", "copy",
+    "optimizer", "other",
+)  # fmt: skip
 """Classes of work. `copy` moves elements (copies, fills, layouts, gathering, scattering, embeddings), `reduction`
 includes scans, losses and pooling. Softmax is separate because it reveals attention that is not fused."""
 

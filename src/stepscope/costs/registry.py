@@ -64,7 +64,6 @@ def _formed(name: str, models: Iterable[Model]) -> Model | None:
 
 @cache
 def _added() -> dict[str, Model]:
-    """The models of plug-ins by operator."""
     return {
         name: _guarded(plug_in, model)
         for plug_in, model in load("operators", Model, _names, BY_NAME)
@@ -191,7 +190,6 @@ def _parse(row: Row) -> Call | None:
 
 
 def _fits(work: Work) -> bool:
-    """Whether every number fits the 64-bit columns that results go to."""
     numbers = (work.flops, work.bytes_read or 0, work.bytes_written or 0, work.link_bytes or 0)
     return all(0 <= number <= _LARGEST for number in numbers) and (
         (work.bytes_read or 0) + (work.bytes_written or 0) <= _LARGEST

@@ -8,26 +8,19 @@ from stepscope.costs.work import by_name
 DEFINED_BY_TEXT = frozenset({"aten::einsum"})
 """Operators whose work is defined by a text."""
 
-_ROWS = by_name(("embedding embedding_renorm embedding_renorm_ embedding_bag _embedding_bag", (1, 0)))
-"""Position of the indices, and of the tensor whose rows they select."""
-
-_ALONG = by_name(
+_INDICES = by_name(
+    ("embedding embedding_renorm embedding_renorm_ embedding_bag _embedding_bag", (1, 0, "rows")),
     (
         "index_select gather index_add index_add_ index_copy index_copy_ index_fill index_fill_ "
         "scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_",
-        (2, 0),
-    )
+        (2, 0, "along"),
+    ),
+    ("cross_entropy_loss nll_loss nll_loss_nd nll_loss_forward nll_loss2d nll_loss2d_forward", (1, 0, "classes")),
+    ("nll_loss_backward nll_loss2d_backward", (2, 1, "classes")),
+    ("embedding_dense_backward embedding_backward", (1, 2, "bound")),
 )
-"""Position of the indices, and of the tensor that they index along the dimension of input 1."""
-
-_CLASSES = by_name(
-    ("cross_entropy_loss nll_loss nll_loss_nd nll_loss_forward nll_loss2d nll_loss2d_forward", (1, 0)),
-    ("nll_loss_backward nll_loss2d_backward", (2, 1)),
-)
-"""Position of the targets, and of the tensor whose classes they name."""
-
-_COUNTED = by_name(("embedding_dense_backward embedding_backward", (1, 2)))
-"""Position of the indices, and of their exclusive upper bound."""
+"""Position of the indices, and of what bounds them: a tensor's rows, its extent along the dimension of input 1, or its
+classes; or the bound itself."""
 
 
 def index_bound(call: Call, position: int) -> int | None:
@@ -37,18 +30,14 @@ def index_bound(call: Call, position: int) -> int | None:
     >>> index_bound(parse_call("aten::embedding", "[[100, 8], [4]]", '["float", "long int"]'), 1)
     100
     """
-    if _COUNTED.get(call.name, (None, 0))[0] == position:
-        return call.integer(_COUNTED[call.name][1])
-    for table in (_ROWS, _ALONG, _CLASSES):
-        of, indexed = table.get(call.name, (None, 0))
-        tensor = call.tensor(indexed)
-        if of != position or tensor is None or not tensor.shape:
-            continue
-        dimension: int | None = 0
-        if table is _ALONG:
-            dimension = call.integer(1)
-        elif table is _CLASSES:
-            dimension = min(1, len(tensor.shape) - 1)
-        if dimension is not None and -len(tensor.shape) <= dimension < len(tensor.shape):
-            return tensor.shape[dimension]
-    return None
+    indices, bounding, kind = _INDICES.get(call.name, (None, 0, ""))
+    if indices != position:
+        return None
+    if kind == "bound":
+        return call.integer(bounding)
+    tensor = call.tensor(bounding)
+    if tensor is None or not tensor.shape:
+        return None
+    rank = len(tensor.shape)
+    dimension = call.integer(1) if kind == "along" else min(1, rank - 1) if kind == "classes" else 0
+    return tensor.shape[dimension] if dimension is not None and -rank <= dimension < rank else None

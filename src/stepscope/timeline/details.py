@@ -42,7 +42,6 @@ _UNITS = {Role.MOMENT: "moment", Role.DURATION: "ns", Role.BYTES: "bytes"}
 
 
 def _joined(table: str) -> list[str]:
-    """The tables that a table's events refer to."""
     names = {column.name for column in TABLES[table].columns}
     return [other for other, (key, _) in _JOINED.items() if key in names]
 

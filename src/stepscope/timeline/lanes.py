@@ -30,7 +30,6 @@ class Columns(NamedTuple):
         return Columns(*(column[rows] for column in self))
 
     def __len__(self) -> int:
-        """How many events there are."""
         return len(self.start)
 
 

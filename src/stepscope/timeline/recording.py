@@ -305,7 +305,6 @@ class Timeline:
         return total
 
     def _place_of(self, track: Track, start: int, event: int) -> Place:
-        """The place of an event of a track, given its start."""
         drawn = self.lanes(track, start, start + 1)
         assert isinstance(drawn, Lanes)  # noqa: S101  # curves have no places
         for number, lane in enumerate(drawn.lanes):
@@ -451,7 +450,6 @@ def _sums(
 
 
 def _few_sums(track: str, drawn: Lanes, start: int, end: int) -> list[dict[str, Any]]:
-    """The same for steps or collectives."""
     sums: dict[tuple[int, int], list[int]] = {}
     for lane in drawn.lanes:
         events = lane.events.at(lane.touching(start, end))

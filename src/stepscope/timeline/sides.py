@@ -217,7 +217,6 @@ class Side:
         return ["id", "kind", "name", *self._table.keys, "start_ns", "dur_ns", *more]
 
     def _events(self, rows: pa.Table, shift_ns: int) -> tuple[Columns, NDArray[np.int16]]:
-        """Rows as events, and the number of each one's track."""
         kind, start = self._table.kinds(rows), _values(rows, "start_ns")
         start = start + shift_ns if shift_ns else start  # a copy of millions takes time
         names = self._words.codes(rows["name"])

@@ -278,7 +278,6 @@ class WhatIf:
         return calls["thread"][free], calls["start_ns"][free], calls["end_ns"][free]
 
     def _shorten_threads(self, lags: Sequence[Array], taken: Sequence[tuple[Array, Array, Array]]) -> None:
-        """Removes stretches of time from the activity of threads."""
         graph = self.graph
         edges = np.flatnonzero(graph.why == EdgeKind.THREAD)
         edges = edges[graph.time[graph.source[edges]] >= graph.window.since]

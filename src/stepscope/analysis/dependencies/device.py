@@ -62,8 +62,6 @@ class Waits:
 
 
 class _Streams:
-    """The work of each stream in launch order."""
-
     def __init__(self, events: Events) -> None:
         work, call = events.work, events.work["call"]
         self.launch = (

@@ -15,22 +15,9 @@ from stepscope.analysis.steps.gaps import COMMUNICATES, KERNEL_WAIT_NS, WAITS_FO
 from stepscope.query.scope import Scope
 
 KINDS = (
-    "operator",
-    "between operators",
-    "input wait",
-    "runtime call",
-    "launch",
-    "launch delay",
-    "computation",
-    "transfer",
-    "waiting for a rank",
-    "communication",
-    "copy",
-    "synchronization",
-    "kernel gap",
-    "profiler",
-    "unexplained",
-)
+    "operator", "between operators", "input wait", "runtime call", "launch", "launch delay", "computation", "transfer",
+    "waiting for a rank", "communication", "copy", "synchronization", "kernel gap", "profiler", "unexplained",
+)  # fmt: skip
 (
     OPERATOR, BETWEEN, INPUT, RUNTIME, LAUNCH, LAUNCH_DELAY, COMPUTATION, MOVING_DATA, WAITING, COMMUNICATION, COPY,
     SYNCHRONIZATION, KERNEL_GAP, PROFILER, UNEXPLAINED,
@@ -192,7 +179,6 @@ def _exchange(graph: Graph, node: Array) -> Array:
 
 
 def _call_end(graph: Graph, node: Array) -> Array:
-    """When the calls returned that launched the work which starts at some nodes."""
     result = np.zeros(len(node), np.int64)
     for number, events in enumerate(graph.recordings):
         local = graph.recording[node] == number

@@ -107,7 +107,6 @@ def named_pieces(scope: Scope, graph: Graph) -> pa.Table:
 
 
 def _cut(pieces: Pieces, graph: Graph) -> Pieces:
-    """Splits pieces that cross the start or the end of a step."""
     edges = np.unique([*graph.window.starts, *graph.window.ends])
     edges = edges[(edges > graph.window.start) & (edges < graph.window.end)]
     within = np.searchsorted(pieces.end, edges, side="right")

@@ -52,7 +52,6 @@ def _place(frames: list[str]) -> str:
 
 
 def _step_part(frames: list[str]) -> str:
-    """The function that a framework's loop called, and its file."""
     parsed_frames = [parsed(text) for text in reversed(frames)]
     part = next((frame for frame in parsed_frames if "<locals>" not in frame.function), parsed_frames[0])
     return part.function if part.file is None else f"{part.function} ({part.file})"

@@ -154,10 +154,8 @@ def _value_text(rate: Rate) -> str:
 
 
 def _is_unsure(rate: Rate) -> bool:
-    """Whether its steps differ too much for a meaningful interval."""
     return rate.half_per_second is not None and not is_informative(rate.half_per_second, rate.per_second)
 
 
 def _rounded(value: float) -> float:
-    """Rounds to four digits, or to an integer if it is large."""
     return float(round(value)) if abs(value) >= 1000 else float(f"{value:.4g}")

@@ -190,7 +190,6 @@ def uses_tensor_cores(values: Mapping[str, float]) -> bool:
 
 
 def _conflicts(values: Mapping[str, float]) -> float | None:
-    """Share of passes over shared memory that bank conflicts caused."""
     counted, ideal = values.get("shared_wavefronts"), values.get("shared_wavefronts_ideal")
     if counted and ideal is not None:
         return max(0.0, 1 - ideal / counted)

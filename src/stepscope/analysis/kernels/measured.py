@@ -269,7 +269,6 @@ def _levels(key: tuple[str, tuple[str, ...]]) -> tuple[Any, ...]:
 
 
 def _launched(scope: Scope, classes: Sequence[_Class]) -> dict[tuple[int, str, str, str], dict[str, Any]]:
-    """The kernels of classes, in order of start."""
     if not classes:
         return {}
     requested = {(shape.rank, shape.name, shape.grid, shape.block) for shape in classes}

@@ -130,7 +130,6 @@ def _kernel(name: str, device: str | None, launches: list[Measurement], roof: _R
 
 
 def _device_names(scope: Scope) -> dict[tuple[int, int, int], str]:
-    """The devices that launches were measured on, by rank, recording and number."""
     rows = scope.sql(
         """
         SELECT rank, span, measured, device.name AS name

@@ -301,7 +301,6 @@ def _memory(
 
 
 def _further(blocks: pa.Table, address: Int64s) -> pa.Table:
-    """The blocks of a snapshot whose allocation no event shows."""
     return blocks.filter(pa.array(~np.isin(_numbers(blocks, "address"), address)))
 
 

@@ -239,7 +239,6 @@ def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
 
 
 def _number(codes: Array) -> int:
-    """The number of numbered things."""
     return int(codes.max(initial=-1)) + 1
 
 

@@ -112,7 +112,6 @@ def origins(scope: Scope, rank: int, operator: Array) -> Origins:
 
 
 def _mark_above(chosen: Array, parent: Array, start: Array) -> None:
-    """Marks events and everything that encloses them."""
     here = start
     while len(here):
         reached = np.zeros(len(chosen) + 1, dtype=bool)

@@ -112,7 +112,6 @@ def heaviest_calls(scope: Scope, kind: Literal["operator", "kernel"], pattern: s
 
 
 def _names(scope: Scope, kind: str, pattern: str) -> list[str]:
-    """The recorded names that a pattern matches."""
     table, condition = (
         (f"({HOST_CALLS.format(host='host_event')})", "kind = 'operator'")
         if kind == "operator"
@@ -306,7 +305,6 @@ def _tensor(tensor: Tensor, below: int | None) -> dict[str, Any] | str:
 
 
 def _contiguous(shape: Iterable[int]) -> tuple[int, ...]:
-    """Strides of a dense tensor, which are assumed if none are recorded."""
     strides, step = [], 1
     for size in reversed(tuple(shape)):
         strides.append(step)

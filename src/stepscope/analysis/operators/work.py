@@ -170,7 +170,6 @@ def _device_work(scope: Scope, conventions: Conventions) -> DeviceWork:
 
 
 def _steps_of_ranks(scope: Scope) -> dict[int, tuple[int, ...] | None]:
-    """The requested steps of each rank, None if all are requested."""
     if scope.steps is None:
         return dict.fromkeys(scope.ranks)
     rows = scope.sql("SELECT DISTINCT rank, step FROM step ORDER BY ALL").to_pylist()
@@ -305,7 +304,6 @@ def _devices(scope: Scope, rank: int, events: Any) -> tuple[Array, list[Device]]
 
 
 def _grouped(columns: dict[str, Array]) -> dict[str, Array]:
-    """Merges rows that differ in no key."""
     distinct, which = distinct_rows(*(columns[name] for name in _KEYS))
     keys = zip(*distinct, strict=True) if distinct else [()] * len(_KEYS)
     grouped = {name: np.array(key, dtype=np.int64) for name, key in zip(_KEYS, keys, strict=True)}

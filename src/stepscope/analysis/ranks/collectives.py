@@ -183,6 +183,5 @@ def _time(row: Row, over: str) -> int:
 
 
 def _rate(parts: list[tuple[Fraction, int]]) -> float | None:
-    """Bytes per second, from pairs of bytes and time (ns)."""
     time = sum(ns for _, ns in parts)
     return float(sum(size for size, _ in parts) * 1_000_000_000 / time) if time else None

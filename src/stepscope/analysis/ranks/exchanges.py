@@ -145,7 +145,6 @@ def _add_pairs(totals: Exchanges, row: dict[str, Any], size: int | None, recorde
 
 
 def _ranks(row: dict[str, Any]) -> list[int] | None:
-    """The ranks of the group, in its order."""
     if row["group_ranks"]:
         ranks = json.loads(row["group_ranks"])
         return ranks if len(ranks) == row["group_size"] or row["group_size"] is None else None

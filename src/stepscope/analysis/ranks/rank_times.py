@@ -125,7 +125,6 @@ def _measured(
 
 
 def _summed_in(start: Array, end: Array, at: Array, value: Array) -> Array:
-    """The sum of values in each of some windows, which are in order and do not overlap."""
     place = np.searchsorted(start, at, side="right") - 1
     inside = (place >= 0) & (at < end[place])
     sums = np.zeros(len(start), dtype=np.int64)

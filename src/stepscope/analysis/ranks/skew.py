@@ -45,17 +45,9 @@ from stepscope.query.rank_exclusion import valid_ranks
 from stepscope.query.scope import Scope
 
 CAUSES = (
-    "input",
-    "computation",
-    "copies",
-    "communication",
-    "garbage collection",
-    "compilation",
-    "host",
-    "profiler",
-    "not recorded",
-    "before the recording",
-)
+    "input", "computation", "copies", "communication", "garbage collection", "compilation", "host", "profiler",
+    "not recorded", "before the recording",
+)  # fmt: skip
 """What a late rank did longer than one that waited for it. `communication` excludes waiting; `host` is operators,
 ranges, Python and runtime calls on an idle device; the last two are not in its recording."""
 
@@ -196,7 +188,6 @@ def _find_skew(scope: Scope) -> RankSkew | None:
 
 
 def _windows(scope: Scope, all_ranks: Scope) -> tuple[Recordings, bool]:
-    """The requested steps of all ranks, and whether any are marked."""
     steps = steps_of(all_ranks)
     if not marks_steps(all_ranks):
         return steps, False
@@ -431,7 +422,6 @@ class _Waits:
         )  # fmt: skip
 
     def _mean_step(self, ranks: int) -> tuple[float, float | None]:
-        """The mean number of requested steps per rank, and their mean length (ns)."""
         if not self.marked:
             return 1.0, None
         lengths = [(steps["end_ns"] - steps["start_ns"])[steps["requested"]] for steps in self.steps.values()]

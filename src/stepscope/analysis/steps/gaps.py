@@ -38,18 +38,9 @@ BLOCKS = f"(role = 'copy' OR {WAITS_FOR_DEVICE})"
 """SQL: those, and copies, which do so if the host's memory is pageable."""
 
 HOST_ACTIVITIES = (
-    "dataloader",
-    "synchronize",
-    "profiler",
-    "allocate",
-    "launch",
-    "runtime",
-    "communication",
-    "operator",
-    "annotation",
-    "python",
-    "nothing recorded",
-)
+    "dataloader", "synchronize", "profiler", "allocate", "launch", "runtime", "communication", "operator", "annotation",
+    "python", "nothing recorded",
+)  # fmt: skip
 """What the host may be doing, by precedence: a moment in which several run belongs to the first."""
 
 _DEVICE = f"""

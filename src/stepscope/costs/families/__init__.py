@@ -27,27 +27,9 @@ from stepscope.costs.families import (
 )
 from stepscope.costs.work import Model
 
-MODELS: tuple[Model, ...] = (
-    *gemm.MODELS,
-    *convolution.MODELS,
-    *attention.MODELS,
-    *normalisation.MODELS,
-    *softmax.MODELS,
-    *loss.MODELS,
-    *elementwise.MODELS,
-    *foreach.MODELS,
-    *reduction.MODELS,
-    *scan.MODELS,
-    *embedding.MODELS,
-    *indexing.MODELS,
-    *copy.MODELS,
-    *pooling.MODELS,
-    *dropout.MODELS,
-    *rnn.MODELS,
-    *optimizer.MODELS,
-    *generated.MODELS,
-    *communication.MODELS,
-    *extension.MODELS,
-    *view.MODELS,
-)
+_FAMILIES = (
+    gemm, convolution, attention, normalisation, softmax, loss, elementwise, foreach, reduction, scan, embedding,
+    indexing, copy, pooling, dropout, rnn, optimizer, generated, communication, extension, view,
+)  # fmt: skip
+MODELS: tuple[Model, ...] = tuple(model for family in _FAMILIES for model in family.MODELS)
 """Every model, family by family."""

@@ -119,7 +119,6 @@ class _Extent(NamedTuple):
 
 
 def _extent(call: Call, layout: _Layout, q: Tensor, k: Tensor, v: Tensor) -> _Extent | None:
-    """Read the sizes, or None if shapes do not fit or the lengths are not recorded."""
     width, value_width = q.shape[-1:], v.shape[-1:]
     if not width or not value_width or k.shape[-1:] != width:
         return None
@@ -137,7 +136,6 @@ def _extent(call: Call, layout: _Layout, q: Tensor, k: Tensor, v: Tensor) -> _Ex
 
 
 def _packed_extent(call: Call, layout: _Layout, batch: int, q: Tensor, k: Tensor, v: Tensor) -> _Extent | None:
-    """Sizes of sequences packed one after the other; known only if all have the same length."""
     if layout.lengths is None or len(q.shape) < 3 or len(k.shape) < 3:
         return None
     longest_q, longest_k = call.integer(layout.lengths[2]), call.integer(layout.lengths[3])

@@ -112,7 +112,6 @@ def _is_transposed(call: Call, layout: _Layout) -> bool | None:
 
 
 def _related_output(call: Call, x: Tensor, w: Tensor) -> tuple[int, ...] | None:
-    """Extent of the result, from its recorded gradient, if there is one."""
     rank = len(w.shape) - 2
     for other in call.related:
         roles = _BACKWARD.get(other.name)
@@ -188,15 +187,9 @@ def forward(call: Call, _: Conventions) -> Work | None:
             return None
         positions, out_channels = math.prod(extent), w.shape[0]
     others = [call.tensor(-1 if place is None else place) for place in (layout.bias, layout.addend)]
-    return Work(
-        "convolution.forward",
-        flops=_products(x, batch * positions * w.elements),
-        bytes_read=stored(x, w, *others),
-        bytes_written=sized(batch * out_channels * math.prod(extent), x.dtype),
-        dtype=real_of(x.dtype),
-        unit="matrix",
-        notes=notes,
-    )
+    flops = _products(x, batch * positions * w.elements)
+    written = sized(batch * out_channels * math.prod(extent), x.dtype)
+    return Work("convolution.forward", flops, stored(x, w, *others), written, real_of(x.dtype), "matrix", notes=notes)
 
 
 def _groups(call: Call, layout: _Layout) -> int | None:
@@ -269,14 +262,9 @@ _WEIGHT_GRADIENT = by_name(
 
 def _gradient(formula: str, grad: Tensor, other: Tensor, multiply_adds: int, outs: int | None) -> Work:
     """Gradient of the input or the weight, computed from the output's gradient and the other one."""
-    return Work(
-        formula,
-        flops=_products(grad, grad.shape[0] * multiply_adds),
-        bytes_read=stored(grad, other),
-        bytes_written=None if outs is None else sized(outs, grad.dtype),
-        dtype=real_of(grad.dtype),
-        unit="matrix",
-    )
+    flops = _products(grad, grad.shape[0] * multiply_adds)
+    written = None if outs is None else sized(outs, grad.dtype)
+    return Work(formula, flops, stored(grad, other), written, real_of(grad.dtype), "matrix")
 
 
 def _input_part(grad: Tensor, w: Tensor, x_shape: tuple[int, ...] | None, positions: int) -> Work:
@@ -358,7 +346,6 @@ def backward(call: Call, _: Conventions) -> Work | None:
 
 
 def _mask(call: Call) -> tuple[bool, ...] | None:
-    """The output mask: the last list of two or three booleans among the arguments."""
     for position in range(len(call.arguments) - 1, 2, -1):
         argument = call.argument(position)
         if isinstance(argument, Scalar) and isinstance(argument.value, tuple):

@@ -20,15 +20,8 @@ MODELS = Models()
 def _product(
     formula: str, a: Tensor, multiply_adds: int, read: int | None, out_elements: int, out_dtype: str | None, *notes: str
 ) -> Work:
-    return Work(
-        formula,
-        flops=2 * multiply_adds * (4 if is_complex(a.dtype) else 1),
-        bytes_read=read,
-        bytes_written=sized(out_elements, out_dtype),
-        dtype=real_of(a.dtype),
-        unit="matrix",
-        notes=notes,
-    )
+    flops = 2 * multiply_adds * (4 if is_complex(a.dtype) else 1)
+    return Work(formula, flops, read, sized(out_elements, out_dtype), real_of(a.dtype), "matrix", notes=notes)
 
 
 def _packed(a: Tensor) -> int:

@@ -41,7 +41,6 @@ def index_select(call: Call, _: Conventions) -> Work | None:
 
 
 def _slices(x: Tensor, dim: int | None, count: int) -> int | None:
-    """Elements of `count` slices of x along a dimension."""
     if not x.shape:
         return count
     if dim is None:

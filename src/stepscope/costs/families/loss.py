@@ -53,13 +53,9 @@ def cross_entropy(call: Call, _: Conventions) -> Work | None:
     (x, target), reduction = call.given(0, 1), call.integer(3)
     each = 2 if target.shape == x.shape else 1
     outs = 1 if reduction else math.prod(x.shape[:-1])
-    return Work(
-        "loss.cross_entropy",
-        flops=5 * x.elements + each * target.elements,
-        bytes_read=stored(x, target, call.tensor(2)),
-        bytes_written=None if reduction is None else sized(outs, x.dtype),
-        dtype=x.dtype,
-    )
+    flops = 5 * x.elements + each * target.elements
+    written = None if reduction is None else sized(outs, x.dtype)
+    return Work("loss.cross_entropy", flops, stored(x, target, call.tensor(2)), written, x.dtype)
 
 
 _ELEMENTWISE = by_name(
@@ -88,13 +84,9 @@ def elementwise(call: Call, _: Conventions) -> Work | None:
         return None
     elements = math.prod(shape)
     types = [name for name in (x.dtype, target.dtype) if name is not None]
-    return Work(
-        "loss.elementwise",
-        flops=elements * (_ELEMENTWISE[call.name] + (weight is not None)),
-        bytes_read=stored(x, target, weight),
-        bytes_written=sized(elements, promote(types)) if len(types) == 2 else None,
-        dtype=x.dtype,
-    )
+    flops = elements * (_ELEMENTWISE[call.name] + (weight is not None))
+    written = sized(elements, promote(types)) if len(types) == 2 else None
+    return Work("loss.elementwise", flops, stored(x, target, weight), written, x.dtype)
 
 
 _ELEMENTWISE_BACKWARD = by_name(

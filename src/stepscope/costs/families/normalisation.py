@@ -149,7 +149,6 @@ def _normalised(formula: str, x: Tensor, weight: Tensor | None, bias: Tensor | N
 
 
 def _row(shape: tuple[int, ...] | None, weight: Tensor | None) -> int | None:
-    """Number of elements that share statistics: the normalised shape, else the weight's."""
     if shape:
         return math.prod(shape) if min(shape) > 0 else None
     return weight.elements if weight is not None else None

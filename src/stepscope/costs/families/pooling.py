@@ -62,7 +62,6 @@ def _pooled(call: Call, x: Tensor, rank: int, *, maximum: bool) -> tuple[int, in
 
 
 def _related_output(call: Call, x: Tensor) -> int | None:
-    """Elements of the result, from its recorded gradient."""
     for other in call.related:
         if other.name in _BACKWARD:
             grad, inputs = other.tensor(0), other.tensor(1)
@@ -104,7 +103,6 @@ def pool(call: Call, _: Conventions) -> Work | None:
 
 
 def _results(x: Tensor, count: int, indexed: int) -> int | None:
-    """Bytes of results, with int64 indices if these are written too."""
     return total(sized(count, x.dtype), 8 * count * indexed)
 
 

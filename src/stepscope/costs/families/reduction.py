@@ -128,14 +128,9 @@ def norm(call: Call, _: Conventions) -> Work | None:
     order = call.number(1)
     usual = order is None or order in (1, 2) or math.isinf(order)
     out = real_of(x.dtype)
-    return Work(
-        "reduction.norm",
-        flops=(2 if usual else 3) * x.elements + (0 if extent is None else extent[0]),
-        bytes_read=stored(x),
-        bytes_written=None if extent is None else sized(extent[0], out),
-        dtype=out,
-        notes=() if extent is not None else (_UNRECORDED,),
-    )
+    flops = (2 if usual else 3) * x.elements + (0 if extent is None else extent[0])
+    written = None if extent is None else sized(extent[0], out)
+    return Work("reduction.norm", flops, stored(x), written, out, notes=() if extent is not None else (_UNRECORDED,))
 
 
 @MODELS.add("reduction.equal", "equal")

@@ -47,7 +47,6 @@ _LAYERS: dict[str, _Layers] = {
 
 
 def _steps(gates: int, rows: int, inputs: int, state: int, hidden: int, projection: int) -> int:
-    """Operations of one layer in one direction over `rows` samples and time steps."""
     return rows * (2 * gates * hidden * (inputs + state) + 2 * hidden * projection)
 
 
@@ -106,14 +105,9 @@ def one_layer(call: Call, _: Conventions) -> Work | None:
     rows = x.elements // max(1, x.shape[-1])
     states = stored(call.tensor(5), call.tensor(6))
     weights = stored(*(call.tensor(position) for position in range(1, 5)))
-    return Work(
-        "rnn.one_layer",
-        flops=2 * rows * (w_input.elements + w_state.elements),
-        bytes_read=total(stored(x), weights, states),
-        bytes_written=total(sized(rows * w_state.shape[1], x.dtype), states),
-        dtype=x.dtype,
-        unit="matrix",
-    )
+    flops = 2 * rows * (w_input.elements + w_state.elements)
+    written = total(sized(rows * w_state.shape[1], x.dtype), states)
+    return Work("rnn.one_layer", flops, total(stored(x), weights, states), written, x.dtype, "matrix")
 
 
 @MODELS.add("rnn.one_layer_backward", "mkldnn_rnn_layer_backward")
@@ -126,14 +120,9 @@ def one_layer_backward(call: Call, _: Conventions) -> Work | None:
     rows = x.elements // max(1, x.shape[-1])
     weights_and_states = stored(*(call.tensor(position) for position in range(1, 7)))
     others = stored(*(call.tensor(position) for position in (7, 10, 22)))
-    return Work(
-        "rnn.one_layer_backward",
-        flops=4 * rows * (w_input.elements + w_state.elements),
-        bytes_read=total(stored(x), weights_and_states, others),
-        bytes_written=total(dense(x), weights_and_states),
-        dtype=x.dtype,
-        unit="matrix",
-    )
+    flops = 4 * rows * (w_input.elements + w_state.elements)
+    read = total(stored(x), weights_and_states, others)
+    return Work("rnn.one_layer_backward", flops, read, total(dense(x), weights_and_states), x.dtype, "matrix")
 
 
 @MODELS.add("rnn.layers_of_torch", "lstm gru rnn_tanh rnn_relu", composites="lstm gru rnn_tanh rnn_relu")
@@ -163,14 +152,8 @@ def cell(call: Call, _: Conventions) -> Work | None:
     samples = x.elements // max(1, x.shape[-1])
     results = 2 if "lstm" in call.name else 1
     state = sized(samples * w_state.shape[-1] * results, x.dtype)
-    return Work(
-        "rnn.cell",
-        flops=2 * samples * (w_input.elements + w_state.elements),
-        bytes_read=total(stored(x, w_input, w_state), state),
-        bytes_written=state,
-        dtype=x.dtype,
-        unit="matrix",
-    )
+    flops = 2 * samples * (w_input.elements + w_state.elements)
+    return Work("rnn.cell", flops, total(stored(x, w_input, w_state), state), state, x.dtype, "matrix")
 
 
 @MODELS.add("rnn.fused_gates", "_thnn_fused_lstm_cell _thnn_fused_gru_cell")
@@ -184,10 +167,6 @@ def fused_gates(call: Call, _: Conventions) -> Work | None:
     bias = [tensor for tensor in (call.tensor(3), call.tensor(4)) if tensor is not None]
     lstm = "lstm" in call.name
     saved = dense(gates) if lstm else dense(*[state] * 5)
-    return Work(
-        "rnn.fused_gates",
-        flops=state.elements * (22 if lstm else 16) + len(bias) * gates.elements,
-        bytes_read=stored(gates, hidden_gates, state, *bias),
-        bytes_written=total(dense(*[state] * (2 if lstm else 1)), saved),
-        dtype=gates.dtype,
-    )
+    flops = state.elements * (22 if lstm else 16) + len(bias) * gates.elements
+    written = total(dense(*[state] * (2 if lstm else 1)), saved)
+    return Work("rnn.fused_gates", flops, stored(gates, hidden_gates, state, *bias), written, gates.dtype)
