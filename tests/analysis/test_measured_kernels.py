@@ -32,9 +32,8 @@ def measured(number, name, value, grid="8,1,1", **more):
 def joined(make_scope):
     def of(kernels, *pairs):
         launches, metrics = zip(*pairs, strict=True)
-        return joined_kernels(
-            make_scope({"device_event": kernels, "measured_kernel": launches, "kernel_metric": metrics})
-        )
+        rows = {"device_event": kernels, "measured_kernel": launches, "kernel_metric": metrics}
+        return joined_kernels(make_scope(rows))
 
     return of
 

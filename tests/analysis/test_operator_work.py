@@ -16,6 +16,7 @@ from stepscope.query.scope import Scope
 
 MM = {"dims": "[[8, 4], [4, 2]]", "types": '["float", "float"]'}
 LINEAR = {"dims": "[[8, 4], [2, 4], []]", "types": '["float", "float", ""]'}
+NO_MORE = {"strides": None, "values": None}
 
 
 def host(number: int, name: str, parent: int | None = None, given: int | None = None, **more):
@@ -24,6 +25,13 @@ def host(number: int, name: str, parent: int | None = None, given: int | None = 
 
 def kernel(operator: int | None, ns: int, name: str = "volta_sgemm_32x32", **more):
     return {"name": name, "dur_ns": ns, "operator_id": operator, **more}
+
+
+def work_of(make_scope, hosts, kernels, *inputs, **tables):
+    """The device work of some operators and kernels, with inputs numbered from 0."""
+    given = [{"input_id": number, **texts} for number, texts in enumerate(inputs)]
+    rows = {"operator_input": given, "host_event": hosts, "device_event": kernels, **tables}
+    return device_work_of(make_scope(rows))
 
 
 def charged(found) -> dict[str, tuple[int, float]]:
@@ -37,50 +45,25 @@ def charged(found) -> dict[str, tuple[int, float]]:
 
 
 def test_a_product_within_a_linear_layer_counts_once_for_the_inner_one(make_scope):
-    found = device_work_of(
-        make_scope(
-            {
-                "operator_input": [{"input_id": 0, **LINEAR}, {"input_id": 1, **MM}],
-                "host_event": [
-                    host(0, "aten::linear", None, 0),
-                    host(1, "a range", 0, None, kind="annotation"),
-                    host(2, "aten::mm", 1, 1),
-                ],
-                "device_event": [kernel(2, 10), kernel(2, 30)],
-            }
-        )
-    )
+    hosts = [
+        host(0, "aten::linear", None, 0),
+        host(1, "a range", 0, None, kind="annotation"),
+        host(2, "aten::mm", 1, 1),
+    ]
+    found = work_of(make_scope, hosts, [kernel(2, 10), kernel(2, 30)], LINEAR, MM)
     assert charged(found) == {"aten::mm": (40, 1.0)}
 
 
 def test_a_composite_answers_where_nothing_below_it_can(make_scope):
-    found = device_work_of(
-        make_scope(
-            {
-                "operator_input": [{"input_id": 0, **LINEAR}],
-                "host_event": [host(0, "aten::linear", None, 0), host(1, "my::unknown", 0)],
-                "device_event": [kernel(1, 10)],
-            }
-        )
-    )
+    hosts = [host(0, "aten::linear", None, 0), host(1, "my::unknown", 0)]
+    found = work_of(make_scope, hosts, [kernel(1, 10)], LINEAR)
     assert charged(found) == {"aten::linear": (10, 1.0)}
 
 
 def test_work_without_operator_or_formula_keeps_its_time_under_its_own_name(make_scope):
-    found = device_work_of(
-        make_scope(
-            {
-                "host_event": [host(0, "my::unknown"), host(1, "aten::mm")],
-                "device_event": [
-                    kernel(0, 1),
-                    kernel(1, 2),
-                    kernel(None, 4),
-                    kernel(None, 8, graph_id=3),
-                    {"name": "a range", "kind": "annotation", "dur_ns": 999},
-                ],
-            }
-        )
-    )
+    kernels = [kernel(0, 1), kernel(1, 2), kernel(None, 4), kernel(None, 8, graph_id=3)]
+    kernels.append({"name": "a range", "kind": "annotation", "dur_ns": 999})
+    found = work_of(make_scope, [host(0, "my::unknown"), host(1, "aten::mm")], kernels)
     assert charged(found) == {
         "my::unknown": (1, 1.0),
         "aten::mm": (2, 1.0),
@@ -96,19 +79,12 @@ def test_work_without_operator_or_formula_keeps_its_time_under_its_own_name(make
 
 
 def test_kernels_that_multiply_share_the_work_by_duration_and_helpers_have_none(make_scope):
-    found = device_work_of(
-        make_scope(
-            {
-                "operator_input": [{"input_id": 0, **MM}],
-                "host_event": [host(0, "aten::mm", None, 0)],
-                "device_event": [
-                    kernel(0, 30, "volta_sgemm_32x32"),
-                    kernel(0, 10, "volta_sgemm_64x64"),
-                    kernel(0, 60, "void at::native::elementwise_kernel<4>"),
-                ],
-            }
-        )
-    )
+    kernels = [
+        kernel(0, 30, "volta_sgemm_32x32"),
+        kernel(0, 10, "volta_sgemm_64x64"),
+        kernel(0, 60, "void at::native::elementwise_kernel<4>"),
+    ]
+    found = work_of(make_scope, [host(0, "aten::mm", None, 0)], kernels, MM)
     weight = {found.kernels[k]: float(w) for k, w in zip(found.rows["kernel"], found.rows["weight"], strict=True)}
     assert weight == {
         "volta_sgemm_32x32": 0.75,
@@ -128,15 +104,9 @@ BACKWARD = {
 def backward_of_a_convolution(make_scope, mask, *kernels):
     """FLOPs of each kernel, the call's FLOPs and the number of calls."""
     values = ["", "", "", "", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1", str(mask)]
-    found = device_work_of(
-        make_scope(
-            {
-                "operator_input": [{"input_id": 0, **BACKWARD, "values": json.dumps(values)}],
-                "host_event": [host(0, "aten::convolution_backward", None, 0)],
-                "device_event": [kernel(0, ns, name) for name, ns in kernels],
-            }
-        )
-    )
+    given = {**BACKWARD, "values": json.dumps(values)}
+    launched = [kernel(0, ns, name) for name, ns in kernels]
+    found = work_of(make_scope, [host(0, "aten::convolution_backward", None, 0)], launched, given)
     flops = dict.fromkeys((name for name, _ in kernels), 0)
     calls = 0.0
     for variant, name, weight in zip(found.rows["variant"], found.rows["kernel"], found.rows["weight"], strict=True):
@@ -155,18 +125,10 @@ BIAS = 2 * 8 * 6 * 6
     [
         ([True, True, False], (("x_dgrad", 10), ("x_wgrad", 30)), (GRADIENT, GRADIENT)),
         ([True, True, False], (("x_sgemm", 30), ("x_wgrad", 10)), (GRADIENT, GRADIENT)),
-        (
-            [True, True, False],
-            (("x_sgemm", 30), ("y_sgemm", 10)),
-            (GRADIENT * 3 // 2, GRADIENT // 2),
-        ),
+        ([True, True, False], (("x_sgemm", 30), ("y_sgemm", 10)), (GRADIENT * 3 // 2, GRADIENT // 2)),
         ([True, True, False], (("x_dgrad", 9), ("x_wgrad", 9), ("cgemm", 9)), (GRADIENT, GRADIENT, 0)),
         ([True, True, True], (("x_dgrad", 10), ("x_wgrad", 30)), (GRADIENT, GRADIENT + BIAS)),
-        (
-            [True, True, True],
-            (("x_dgrad", 10), ("x_wgrad", 30), ("cgemm", 9)),
-            (GRADIENT, GRADIENT + BIAS, 0),
-        ),
+        ([True, True, True], (("x_dgrad", 10), ("x_wgrad", 30), ("cgemm", 9)), (GRADIENT, GRADIENT + BIAS, 0)),
         ([False, True, False], (("x_dgrad", 10), ("cgemm", 30)), (GRADIENT // 4, GRADIENT * 3 // 4)),
         ([True, True, False], (("x_wgrad", 10), ("copy_kernel", 30)), (2 * GRADIENT, 0)),
     ],
@@ -179,79 +141,41 @@ def test_gradients_go_to_the_kernels_named_after_them_and_the_rest_to_the_others
 
 
 def test_kernels_of_no_duration_share_evenly(make_scope):
-    found = device_work_of(
-        make_scope(
-            {
-                "operator_input": [{"input_id": 0, **MM}],
-                "host_event": [host(0, "aten::mm", None, 0)],
-                "device_event": [kernel(0, 0), kernel(0, 0, "volta_sgemm_64x64")],
-            }
-        )
-    )
+    kernels = [kernel(0, 0), kernel(0, 0, "volta_sgemm_64x64")]
+    found = work_of(make_scope, [host(0, "aten::mm", None, 0)], kernels, MM)
     assert found.rows["weight"].tolist() == [0.5, 0.5]
 
 
 def test_a_forward_convolution_learns_its_extent_from_its_backward(make_scope):
     """Old recordings have no values: stride and padding are only seen in the gradient's shape."""
-    forward = {"dims": "[[1,3,8,8],[4,3,3,3],[],[],[],[],[],[],[]]"}
-    back = {"dims": "[[1,3,8,8],[1,4,4,4],[4,3,3,3],[],[],[],[],[],[],[]]"}
     types = json.dumps(["float", "float", *["GenericList"] * 3, "Int", "Bool", "Bool", "Bool"])
     more = json.dumps(["float"] * 3 + ["GenericList"] * 3 + ["Int", "Bool", "Bool", "GenericList"])
-    rows = {
-        "operator_input": [{"input_id": 0, "types": types, **forward}, {"input_id": 1, "types": more, **back}],
-        "host_event": [
-            host(0, "aten::cudnn_convolution", None, 0),
-            host(1, "aten::cudnn_convolution_backward", None, 1, forward_id=0),
-        ],
-        "device_event": [kernel(0, 10, "implicit_convolve_sgemm")],
-    }
-    for row in rows["operator_input"]:
-        row |= {"strides": None, "values": None}
-    (variant,) = device_work_of(make_scope(rows)).variants
+    forward = {"dims": "[[1,3,8,8],[4,3,3,3],[],[],[],[],[],[],[]]", "types": types, **NO_MORE}
+    back = {"dims": "[[1,3,8,8],[1,4,4,4],[4,3,3,3],[],[],[],[],[],[],[]]", "types": more, **NO_MORE}
+    hosts = [
+        host(0, "aten::cudnn_convolution", None, 0),
+        host(1, "aten::cudnn_convolution_backward", None, 1, forward_id=0),
+    ]
+    (variant,) = work_of(make_scope, hosts, [kernel(0, 10, "implicit_convolve_sgemm")], forward, back).variants
     assert variant.work is not None
     assert variant.work.flops == 2 * (4 * 4 * 4) * (3 * 3 * 3)
 
 
 def test_the_type_of_lists_is_taken_from_the_kernel(make_scope):
     functor = "void multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpScalarFunctor<float>>"
-    rows = {
-        "operator_input": [
-            {
-                "input_id": 0,
-                "dims": "[[[4], [8]], []]",
-                "types": '["TensorList", "Scalar"]',
-                "strides": None,
-                "values": None,
-            }
-        ],
-        "host_event": [host(0, "aten::_foreach_mul_", None, 0)],
-        "device_event": [kernel(0, 10, functor)],
-    }
-    (variant,) = device_work_of(make_scope(rows)).variants
+    given = {"dims": "[[[4], [8]], []]", "types": '["TensorList", "Scalar"]', **NO_MORE}
+    (variant,) = work_of(
+        make_scope, [host(0, "aten::_foreach_mul_", None, 0)], [kernel(0, 10, functor)], given
+    ).variants
     assert variant.work is not None
     assert variant.work.bytes == 2 * 12 * 4
 
 
 def test_a_communication_kernel_is_a_call_of_its_own(make_scope):
-    found = device_work_of(
-        make_scope(
-            {
-                "host_event": [host(0, "c10d::allreduce_")],
-                "device_event": [kernel(0, 7, "ncclDevKernel", id=9, kind="communication")],
-                "collective": [
-                    {
-                        "id": 9,
-                        "operation": "all_reduce",
-                        "dtype": "Float",
-                        "elements_in": 100,
-                        "elements_out": 100,
-                        "group_size": 4,
-                    }
-                ],
-            }
-        )
-    )
-    (variant,) = found.variants
+    reduced = {"id": 9, "operation": "all_reduce", "dtype": "Float", "elements_in": 100, "elements_out": 100}
+    kernels = [kernel(0, 7, "ncclDevKernel", id=9, kind="communication")]
+    hosts, collectives = [host(0, "c10d::allreduce_")], [{**reduced, "group_size": 4}]
+    (variant,) = work_of(make_scope, hosts, kernels, collective=collectives).variants
     assert (variant.name, variant.dims) == ("all_reduce", "[[100]]")
     assert variant.work is not None
     assert variant.work.link_bytes == 100 * 4 * 2 * 3 // 4
@@ -280,13 +204,8 @@ def test_only_the_asked_steps_and_ranks_count(make_scope):
 
 
 def test_a_rank_without_the_asked_step_has_no_part_in_it(make_scope):
-    rows = {
-        "step": [
-            {"rank": 0, "step": 1, "start_ns": 0, "end_ns": 9},
-            {"rank": 1, "step": 2, "start_ns": 0, "end_ns": 9},
-        ],
-        "device_event": [kernel(None, 1, step=1), kernel(None, 2, step=2, rank=1)],
-    }
+    steps = [{"rank": rank, "step": rank + 1, "start_ns": 0, "end_ns": 9} for rank in (0, 1)]
+    rows = {"step": steps, "device_event": [kernel(None, 1, step=1), kernel(None, 2, step=2, rank=1)]}
     assert charged(device_work_of(make_scope(rows, steps=[2]))) == {"(no operator)": (2, 1.0)}
 
 

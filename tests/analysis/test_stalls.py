@@ -57,20 +57,12 @@ class Run:
     def stalls(self) -> Stalls:
         """As recorded of a host that is far ahead."""
         computed, summed = np.array(self.computed), np.array(self.summed)
-        order = iter(range(-(10**9), 0))
-        launch = {"computed": [], "summed": []}
-        for _ in self.summed:
-            launch["computed"].append(next(order))
-            launch["summed"].append(next(order))
-        launch["computed"].append(next(order))
-        activity = RankActivity(
-            union(computed[:, 0], computed[:, 1]), computed[:, 0], computed[:, 1],
-            np.array(launch["computed"]), NONE,
-        )  # fmt: skip
+        order = np.arange(2 * len(summed) + 1) - 10**9  # what is computed and what is summed take turns
+        activity = RankActivity(union(*computed.T), *computed.T, order[::2], NONE)
         return find_stalls(
             {
                 "start_ns": summed[:, 0], "end_ns": summed[:, 1], "wait_ns": summed[:, 2],
-                "stream": np.zeros(len(summed), np.int64), "launch_ns": np.array(launch["summed"]),
+                "stream": np.zeros(len(summed), np.int64), "launch_ns": order[1::2],
             },
             activity,
         )  # fmt: skip

@@ -8,7 +8,6 @@ from stepscope.analysis.trend import ENOUGH, find_trend
 
 def test_a_line_has_its_own_slope_and_no_width() -> None:
     trend = find_trend(range(0, 300, 3), [2 * time for time in range(0, 300, 3)])
-    assert trend is not None
     assert (trend.change, trend.low, trend.high) == pytest.approx((594, 594, 594))
     assert trend.sure
 
@@ -17,7 +16,6 @@ def test_wild_values_do_not_turn_it() -> None:
     values = [100.0 + place for place in range(30)]
     values[3] = values[4] = 5_000.0
     trend = find_trend(range(30), values)
-    assert trend is not None
     assert trend.change == pytest.approx(29.0, rel=0.05)
 
 
@@ -36,6 +34,5 @@ def test_noise_alone_is_seldom_sure(count: int) -> None:
 def test_a_drift_within_the_noise_of_single_values_is_found_in_many() -> None:
     noise = np.random.default_rng(1)
     trend = find_trend(range(300), noise.normal(100, 5, 300) + np.linspace(0, 6, 300))
-    assert trend is not None
     assert trend.low < 6 < trend.high
     assert trend.sure

@@ -147,19 +147,13 @@ def test_a_label_of_one_side_alone_fails_because_nothing_can_be_compared():
 
 def test_step_time_is_the_steps_even_where_the_table_is_about_kernels():
     def run(kernel, end):
-        return Trace(
-            literal_store(
-                {"step": [{"step": 0, "end_ns": end}], "device_event": [{"step": 0, "name": "gemm", "dur_ns": kernel}]}
-            )
-        )
+        work = [{"step": 0, "name": "gemm", "dur_ns": kernel}]
+        return Trace(literal_store({"step": [{"step": 0, "end_ns": end}], "device_event": work}))
 
     with run(100, 1000) as one, run(50, 1100) as two:
 
         def compare(by):
             return diff(one, two, by=by).rows()
 
-        about = (
-            judge(parse_gate("step_time > +9%"), compare, "kernel"),
-            judge(parse_gate("gemm < -40%"), compare, "kernel"),
-        )
+        about = [judge(parse_gate(gate), compare, "kernel") for gate in ("step_time > +9%", "gemm < -40%")]
         assert [(one.row["name"], one.row["change_ns"]) for one in about] == [("step", 100), ("gemm", -50)]

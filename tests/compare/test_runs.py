@@ -14,20 +14,11 @@ def run(ranks, half=None, **labels):
     """A run whose means have a 95 % interval of twice `half`."""
     std = None if half is None else half * math.sqrt(N) / student_t(N - 1)
     rows = [
-        {
-            "kind": "iteration" if label == "iteration" else "event",
-            "label": label,
-            "occurrence": 0,
-            "rank": rank,
-            "mean_ns": mean,
-            "n": N,
-            "std_ns": std,
-            "start_index": place,
-            "inside": None,
-        }
+        {"kind": "iteration" if label == "iteration" else "event", "label": label, "occurrence": 0, "rank": rank,
+         "mean_ns": mean, "n": N, "std_ns": std, "start_index": place, "inside": None}
         for place, (label, mean) in enumerate(labels.items())
         for rank in range(ranks)
-    ]
+    ]  # fmt: skip
     return run_of(f"{ranks} ranks", ranks, rows)
 
 

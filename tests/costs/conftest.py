@@ -53,34 +53,22 @@ class Seen:
 
     def texts(self) -> tuple[str, str, str, str]:
         """Dims, types, strides and values as Kineto writes them."""
-        dims: list[Any] = []
-        types: list[str] = []
-        strides: list[Any] = []
-        values: list[str] = []
+        inputs: list[tuple[Any, str, Any, str]] = []
         for argument in self.arguments:
             if _is_tensor(argument):
-                dims.append(list(argument.shape))
-                types.append(KINETO_NAMES[str(argument.dtype)])
-                strides.append(list(argument.stride()))
-                values.append("")
+                kind = KINETO_NAMES[str(argument.dtype)]
+                inputs.append((list(argument.shape), kind, list(argument.stride()), ""))
             elif isinstance(argument, (list, tuple)) and any(_is_tensor(item) for item in argument):
-                dims.append([list(item.shape) for item in argument])
-                types.append("TensorList")
-                strides.append([list(item.stride()) for item in argument])
-                values.append("")
+                shapes = [list(item.shape) for item in argument]
+                inputs.append((shapes, "TensorList", [list(item.stride()) for item in argument], ""))
+            elif argument is None:
+                inputs.append(([], "", [], ""))
+            elif isinstance(argument, (list, tuple)):
+                inputs.append(([], "ScalarList", [], "[" + ", ".join(str(item) for item in argument) + "]"))
             else:
-                dims.append([])
-                strides.append([])
-                if argument is None:
-                    types.append("")
-                    values.append("")
-                elif isinstance(argument, (list, tuple)):
-                    types.append("ScalarList")
-                    values.append("[" + ", ".join(str(item) for item in argument) + "]")
-                else:
-                    types.append("Scalar")
-                    values.append(str(SCALAR_TYPES.get(str(argument), argument)))
-        return json.dumps(dims), json.dumps(types), json.dumps(strides), json.dumps(values)
+                inputs.append(([], "Scalar", [], str(SCALAR_TYPES.get(str(argument), argument))))
+        dims, types, strides, values = (json.dumps(texts) for texts in list(zip(*inputs, strict=True)) or [[]] * 4)
+        return dims, types, strides, values
 
     def work(self, **options: Any) -> Work | None:
         """The work that the model counts for it."""
@@ -101,14 +89,11 @@ def seen_operators() -> Callable[[Callable[[], Any]], list[Seen]]:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             given = dict(kwargs or {})
             schema = func._schema
-            arguments = []
-            for position, argument in enumerate(schema.arguments):
-                if position < len(args) and not argument.kwarg_only:
-                    arguments.append(args[position])
-                elif argument.name in given:
-                    arguments.append(given[argument.name])
-                else:
-                    arguments.append(argument.default_value)
+            arguments = [
+                args[position] if position < len(args) and not argument.kwarg_only
+                else given.get(argument.name, argument.default_value)
+                for position, argument in enumerate(schema.arguments)
+            ]  # fmt: skip
             # What an operator reads is seen before it is overwritten; only shapes matter here.
             result = func(*args, **given)
             results = list(result) if isinstance(result, (list, tuple)) else [result]

@@ -30,7 +30,6 @@ def configuration(tmp_path, monkeypatch):
 
 def test_what_is_written_is_read_back():
     limits = parse_hardware(measured_text(GPU)).find('A "new" GPU', 100)
-    assert limits is not None
     assert limits.peak("float16", "matrix") == 800e12
     assert limits.peak("tf32", "matrix") == 400e12
     assert limits.peak("float32", "vector") == 50e12
@@ -58,7 +57,6 @@ def test_a_file_of_the_users_own_comes_before_the_data_sheets():
     own.parent.mkdir()
     own.write_text('[[device]]\nname = "mine"\nmatch = ["h100 80gb hbm3"]\nmatrix = { float16 = 1 }\nsource = "me"\n')
     limits = known_devices("datasheet").find("NVIDIA H100 80GB HBM3")
-    assert limits is not None
     assert limits.name == "mine"
     assert known_devices("datasheet").find("NVIDIA B200") is not None
 

@@ -47,7 +47,6 @@ def test_products_count_what_the_counter_counts(b, m, k, n, seen_operators) -> N
     for call in calls:
         operator = seen_operators(call)[-1]
         found = operator.work()
-        assert found is not None
         assert found.flops == _counted(call), operator.name
         assert found.unit == "matrix"
 
@@ -59,13 +58,9 @@ def test_linear_forward_and_backward_sum_to_the_counters_total(b, m, k, n, seen_
         layer = torch.nn.Linear(k, n, device="meta")
         layer(x).sum().backward()
 
-    counted = _counted(step)
-    ours = 0
-    for operator in seen_operators(step):
-        found = operator.work()
-        if found is not None and found.unit == "matrix":
-            ours += found.flops
-    assert ours == counted == 3 * 2 * b * m * k * n
+    works = [operator.work() for operator in seen_operators(step)]
+    ours = sum(found.flops for found in works if found is not None and found.unit == "matrix")
+    assert ours == _counted(step) == 3 * 2 * b * m * k * n
 
 
 CONVOLUTIONS = [
@@ -92,7 +87,6 @@ def _convolution(case):
 def test_convolutions_count_what_the_counter_counts(case, seen_operators) -> None:
     forward = seen_operators(lambda: _convolution(case))[-1]
     found = forward.work()
-    assert found is not None
     assert found.flops == _counted(lambda: _convolution(case))
     assert found.bytes_written == math.prod(forward.results[0].shape) * 4
 
@@ -102,7 +96,6 @@ def test_convolutions_count_what_the_counter_counts(case, seen_operators) -> Non
         if operator.name == "aten::convolution_backward"
     )
     found = gradient.work()
-    assert found is not None
     parts = {part.formula.split(".")[1]: part for part in found.parts}
     assert parts["bias_gradient"].flops == math.prod(forward.results[0].shape)
     counted = _counted(lambda: _convolution(case)[2].sum().backward())
@@ -117,22 +110,12 @@ def test_convolutions_count_what_the_counter_counts(case, seen_operators) -> Non
 def test_only_the_gradients_that_the_mask_asks_for_count(mask, seen_operators) -> None:
     def step():
         return torch.ops.aten.convolution_backward(
-            torch.empty(2, 6, 7, 7, device="meta"),
-            torch.empty(2, 4, 9, 9, device="meta"),
-            torch.empty(6, 4, 3, 3, device="meta"),
-            [6],
-            [1, 1],
-            [0, 0],
-            [1, 1],
-            False,
-            [0, 0],
-            1,
-            list(mask),
-        )
+            *(torch.empty(shape, device="meta") for shape in ((2, 6, 7, 7), (2, 4, 9, 9), (6, 4, 3, 3))),
+            [6], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, list(mask),
+        )  # fmt: skip
 
     found = seen_operators(step)[-1].work()
     product = 2 * 2 * 6 * 4 * 3 * 3 * 7 * 7
-    assert found is not None
     assert found.flops == product * (mask[0] + mask[1]) + mask[2] * 2 * 6 * 7 * 7
     assert len(found.parts) == sum(mask)
 
@@ -143,17 +126,8 @@ def _attention_shapes() -> list[tuple[int, int, int, int, int, int, int]]:
     for _ in range(60):
         shared = rng.choice((1, 2, 4))
         heads = rng.randint(1, 4)
-        shapes.append(
-            (
-                rng.randint(1, 3),
-                heads * shared,
-                heads,
-                rng.randint(1, 50),
-                rng.randint(1, 50),
-                rng.randint(1, 64),
-                rng.randint(1, 64),
-            )
-        )
+        sizes = [rng.randint(1, most) for most in (3, 50, 50, 64, 64)]
+        shapes.append((sizes[0], heads * shared, heads, *sizes[1:]))
     return shapes
 
 
@@ -175,30 +149,19 @@ def test_attention_counts_what_the_counter_counts(shape, causal) -> None:
     forward = flop_counter.sdpa_flop_count(q, k, v)
     backward = flop_counter.sdpa_backward_flop_count(out, q, k, v)
 
-    flash = _texts(q, k, v, more=["0.", causal, "False", ""])
-    found = work("aten::_scaled_dot_product_flash_attention", *flash, conventions=FULL)
-    assert found is not None
-    assert found.flops == forward
-
-    efficient = _texts(q, k, v, more=["", "True", "0.", causal, ""])
-    found = work("aten::_scaled_dot_product_efficient_attention", *efficient, conventions=FULL)
-    assert found is not None
-    assert found.flops == forward
-
-    lengths = ["", "", "", str(keys), "0.", causal, "", "", ""]
-    flash_back = _texts(out, q, k, v, out, log_sum, more=["", *lengths])
-    name = "aten::_scaled_dot_product_flash_attention_backward"
-    found = work(name, *flash_back, conventions=FULL)
-    assert found is not None
-    assert found.flops == backward
-
     def turned(size: list[int]) -> list[int]:
         return [size[0], size[2], size[1], size[3]]
 
-    direct = _texts(turned(q), turned(k), turned(v), more=["", "", "9", "9", "0.", causal, "False", ""])
-    found = work("aten::_flash_attention_forward", *direct, conventions=FULL)
-    assert found is not None
-    assert found.flops == forward
+    lengths = ["", "", "", str(keys), "0.", causal, "", "", ""]
+    turned_inputs = (turned(q), turned(k), turned(v))
+    for name, tensors, more, counted in (
+        ("_scaled_dot_product_flash_attention", (q, k, v), ["0.", causal, "False", ""], forward),
+        ("_scaled_dot_product_efficient_attention", (q, k, v), ["", "True", "0.", causal, ""], forward),
+        ("_scaled_dot_product_flash_attention_backward", (out, q, k, v, out, log_sum), ["", *lengths], backward),
+        ("_flash_attention_forward", turned_inputs, ["", "", "9", "9", "0.", causal, "False", ""], forward),
+    ):
+        found = work(f"aten::{name}", *_texts(*tensors, more=more), conventions=FULL)
+        assert found.flops == counted, name
 
 
 def test_attention_on_the_cpu_counts_although_torchs_counter_sees_none(seen_operators) -> None:
@@ -209,17 +172,10 @@ def test_attention_on_the_cpu_counts_although_torchs_counter_sees_none(seen_oper
         torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
 
     assert _counted(step) == 0
-    masked, full = 0, 0
-    for operator in seen_operators(step):
-        for conventions, add in ((Conventions(), "masked"), (FULL, "full")):
-            found = operator.work(conventions=conventions)
-            if found is not None and found.family == "attention":
-                if add == "masked":
-                    masked += found.flops
-                else:
-                    full += found.flops
-    assert full == 2 * 3 * 25 * 7 * 2 * 8
-    assert masked == 2 * 3 * 15 * 7 * 2 * 8  # 15 of 25 pairs are visible
+    for conventions, pairs in ((Conventions(), 15), (FULL, 25)):  # 15 of 25 pairs are visible
+        works = [operator.work(conventions=conventions) for operator in seen_operators(step)]
+        flops = sum(found.flops for found in works if found is not None and found.family == "attention")
+        assert flops == 2 * 3 * pairs * 7 * 2 * 8
 
 
 def test_a_network_sums_to_the_counters_total(seen_operators) -> None:
@@ -235,11 +191,6 @@ def test_a_network_sums_to_the_counters_total(seen_operators) -> None:
     def step() -> None:
         network(torch.zeros(2, 3, 6, 6)).sum().backward()
 
-    ours = 0
-    for operator in seen_operators(step):
-        found = operator.work()
-        if found is None:
-            continue
-        matrix = [part for part in (found.parts or (found,)) if part.unit == "matrix"]
-        ours += sum(part.flops for part in matrix)
-    assert ours == _counted(step)
+    works = [found for operator in seen_operators(step) if (found := operator.work()) is not None]
+    parts = [part for found in works for part in (found.parts or (found,))]
+    assert sum(part.flops for part in parts if part.unit == "matrix") == _counted(step)

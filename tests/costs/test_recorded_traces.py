@@ -30,13 +30,8 @@ def _row(event: dict[str, Any]) -> Row:
         found = next((arguments[name] for name in names if name in arguments), None)
         return None if found is None else json.dumps(found)
 
-    return Row(
-        event["name"],
-        text("Input Dims", "Input dims"),
-        text("Input type"),
-        text("Input Strides"),
-        text("Concrete Inputs"),
-    )
+    texts = (text("Input Dims", "Input dims"), text("Input type"), text("Input Strides"), text("Concrete Inputs"))
+    return Row(event["name"], *texts)
 
 
 def _operators(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -144,6 +139,11 @@ def test_resnet50_forward_is_four_billion_multiply_adds_an_image(shared_traces) 
     assert multiply_adds == pytest.approx(4.1e9, rel=0.01)
 
 
+def _row_of_table(line: dict[str, str]) -> Row:
+    columns = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
+    return Row(line["name"], *(line[f"{column}_first"].replace("'", '"') for column in columns))
+
+
 def test_bert_on_the_h100_agrees_with_the_table_beside_it(shared_traces) -> None:
     """TraceLens counts one operation more for each element of a biased product; bytes are equal."""
     folder = shared_traces / "kineto" / "bert_small_h100"
@@ -151,30 +151,13 @@ def test_bert_on_the_h100_agrees_with_the_table_beside_it(shared_traces) -> None
         products = list(csv.DictReader(stream))
     assert len(products) == 4
     for line in products:
-        row = Row(
-            line["name"],
-            line["Input Dims_first"],
-            line["Input type_first"].replace("'", '"'),
-            line["Input Strides_first"],
-            line["Concrete Inputs_first"].replace("'", '"'),
-        )
-        found = count_work(row)
-        assert found is not None
+        found = count_work(_row_of_table(line))
         bias = int(line["param: M"]) * int(line["param: N"])
         assert found.flops + bias == pytest.approx(float(line["GFLOPS_first"]) * 1e9)
         assert found.bytes == pytest.approx(float(line["Data Moved (MB)_first"]) * 2**20)
     with (folder / "tracelens_csv" / "SDPA_fwd.csv").open(encoding="utf-8") as stream:
         (attention,) = csv.DictReader(stream)
-    found = count_work(
-        Row(
-            attention["name"],
-            attention["Input Dims_first"],
-            attention["Input type_first"].replace("'", '"'),
-            attention["Input Strides_first"],
-            attention["Concrete Inputs_first"].replace("'", '"'),
-        )
-    )
-    assert found is not None
+    found = count_work(_row_of_table(attention))
     assert found.flops == pytest.approx(float(attention["GFLOPS_first"]) * 1e9)
     sums = 8 * 141 * 4  # the logarithms that the backward needs, which TraceLens leaves out
     assert found.bytes - sums == pytest.approx(float(attention["Data Moved (MB)_first"]) * 2**20)

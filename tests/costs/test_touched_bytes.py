@@ -163,22 +163,10 @@ def _gradients():
     yield "group norm", lambda: functional.group_norm(y, 2, _grad(4), _grad(4))
     yield "softmax", lambda: torch.softmax(x, 1)
     yield "log-softmax", lambda: torch.log_softmax(x, 1)
-    for name in (
-        "gelu",
-        "silu",
-        "relu",
-        "sigmoid",
-        "tanh",
-        "elu",
-        "leaky_relu",
-        "hardtanh",
-        "hardswish",
-        "hardsigmoid",
-        "softplus",
-        "mish",
-        "hardshrink",
-        "softshrink",
-    ):
+    names = (
+        "gelu silu relu sigmoid tanh elu leaky_relu hardtanh hardswish hardsigmoid softplus mish hardshrink softshrink"
+    )
+    for name in names.split():
         yield name, lambda name=name: getattr(functional, name)(x * 1)
     yield "pooling", lambda: functional.avg_pool2d(y, 2)
     yield "interpolation", lambda: functional.interpolate(y, size=(8, 8), mode="bilinear")
@@ -212,7 +200,6 @@ def test_a_look_up_reads_the_rows_it_names(seen_operators) -> None:
     table = _x(1000, 6)
     indices = torch.tensor([[3, 1], [4, 1]])
     found = seen_operators(lambda: functional.embedding(indices, table))[-1].work()
-    assert found is not None
     assert (found.bytes_read, found.bytes_written) == (4 * 8 + 4 * 6 * 4, 4 * 6 * 4)
 
 
@@ -256,7 +243,6 @@ def test_fused_adam_reads_four_and_writes_three_values_a_parameter(seen_operator
         parameter.grad = torch.ones_like(parameter)
     operators = [operator for operator in seen_operators(optimizer.step) if "fused" in operator.name]
     found = operators[0].work(list_dtype="float32")
-    assert found is not None
     assert found.flops == 37 * 14
     assert (found.bytes_read, found.bytes_written) == (37 * 16, 37 * 12)
     assert operators[0].work().bytes is None  # recorders leave the type of lists out

@@ -14,34 +14,22 @@ FULL = Conventions(causal="full")
 
 def _call(name, *arguments, **options):
     """Count a call whose arguments are shapes (float), ("type", shape), texts of values or None."""
-    dims, types, values = [], [], []
+    read = []  # dims, type and value of each
     for argument in arguments:
         if argument is None:
-            dims.append([])
-            types.append("")
-            values.append("")
+            read.append(([], "", ""))
         elif isinstance(argument, str):
-            dims.append([])
-            types.append("ScalarList" if argument.startswith("[") else "Scalar")
-            values.append(argument)
+            read.append(([], "ScalarList" if argument.startswith("[") else "Scalar", argument))
         elif isinstance(argument, tuple):
-            dims.append(argument[1])
-            types.append(argument[0])
-            values.append("")
-        elif argument and isinstance(argument[0], list):
-            dims.append(argument)
-            types.append("TensorList")
-            values.append("")
+            read.append((argument[1], argument[0], ""))
         else:
-            dims.append(argument)
-            types.append("float")
-            values.append("")
+            read.append((argument, "TensorList" if argument and isinstance(argument[0], list) else "float", ""))
+    dims, types, values = zip(*read, strict=True)
     return work(name, json.dumps(dims), json.dumps(types), None, json.dumps(values), **options)
 
 
 def test_mm_counts_two_operations_for_each_multiply_add() -> None:
     found = _call("aten::mm", [2, 3], [3, 5])
-    assert found is not None
     assert (found.flops, found.bytes_read, found.bytes_written) == (60, 4 * (6 + 15), 4 * 10)
     assert (found.family, found.unit, found.dtype) == ("gemm", "matrix", "float32")
 
@@ -378,7 +366,6 @@ def test_every_name_has_one_model_and_every_model_one_family() -> None:
 
 def test_an_operator_without_a_formula_is_known_all_the_same() -> None:
     einsum = model_of("aten::einsum")
-    assert einsum is not None
     assert einsum.is_eligible
     row = Row("aten::einsum", "[[2, 3], [3, 5]]")
     assert (count_work(row), missing_reason(row)) == (None, "no formula")

@@ -75,8 +75,7 @@ def summed(start: Array, end: Array, window_start: Array, window_end: Array) -> 
 
     def until(time: Array) -> Array:
         started, ended = np.searchsorted(starts, time), np.searchsorted(ends, time)
-        area: Array = (started - ended) * time - starts_before[started] + ends_before[ended]
-        return area
+        return (started - ended) * time - starts_before[started] + ends_before[ended]
 
     return np.subtract(until(window_end), until(window_start))
 

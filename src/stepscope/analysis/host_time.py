@@ -15,6 +15,7 @@ from stepscope.analysis.job.residual_places import FEWEST_SAMPLES
 from stepscope.analysis.recording import once
 from stepscope.base.units import count_text, plural
 from stepscope.formats.frames import UNKNOWN, Frame, parsed
+from stepscope.link.columns import places
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -292,17 +293,15 @@ def _on_stepscope_threads(named: Callable[[str], NDArray[np.bool_]], above: NDAr
     root = np.where(outermost, np.arange(len(above)), above)
     while (further := root[root]).tolist() != root.tolist():
         root = further
-    mask: NDArray[np.bool_] = np.isin(root, root[named(_OURS) & ~outermost & only_starts[above]])
-    return mask
+    return np.isin(root, root[named(_OURS) & ~outermost & only_starts[above]])
 
 
 def _nearest(column: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     """The row of the innermost Python frame around each event, -1 for none."""
     identity = column["rank"].astype(np.int64) << 52 | column["id"]
-    parent = column["rank"].astype(np.int64) << 52 | np.maximum(column["parent_id"], 0)
-    at = np.minimum(np.searchsorted(identity, parent), max(len(identity) - 1, 0))
-    has_parent = (column["parent_id"] >= 0) & (identity[at] == parent)
-    up = np.append(np.where(has_parent, at, -1), -1)
+    has_parent = column["parent_id"] >= 0
+    parent = column["rank"].astype(np.int64) << 52 | column["parent_id"]
+    up = np.append(places(identity, np.where(has_parent, parent, -1)), -1)
     python = np.append(column["python"], True)
     nearest: NDArray[np.int64] = up[:-1].copy()
     while len(pending := np.flatnonzero(~python[nearest])):

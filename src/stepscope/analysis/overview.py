@@ -188,8 +188,7 @@ def _add_devices(times: Times, scope: Scope, rank: int, work: Any, steps: Any) -
 
 def devices(scope: Scope) -> list[Row]:
     """Kinds, names and numbers of the devices that have work, with memory and compute capability."""
-    rows: list[Row] = scope.sql(_DEVICES).to_pylist()
-    return rows
+    return scope.sql(_DEVICES).to_pylist()
 
 
 def top_operators(scope: Scope, limit: int) -> list[Row]:
@@ -207,8 +206,7 @@ def top_operators(scope: Scope, limit: int) -> list[Row]:
 
 def top_kernels(scope: Scope, limit: int) -> list[Row]:
     """The kernels with the largest summed duration, as rows like `top_operators`'."""
-    rows: list[Row] = scope.sql(_KERNELS, {"top": limit}).to_pylist()
-    return rows
+    return scope.sql(_KERNELS, {"top": limit}).to_pylist()
 
 
 def top_modules(scope: Scope, limit: int) -> list[Row]:

@@ -79,14 +79,14 @@ def run_of(name: str, ranks: int, rows: Iterable[Row]) -> Run:
 
 def as_event(place: int, rank: int, part: str, mean: RankMean) -> Row:
     """The mean of a part of a rank's step, or of `step`, like a row of `inline`; `place` is its index among them."""
+    kind = "iteration" if part == "step" else "event"
+    measured = {"mean_ns": mean.mean_ns, "n": mean.samples, "std_ns": mean.std_ns}
     return {
-        "kind": "iteration" if part == "step" else "event",
+        "kind": kind,
         "label": part,
         "occurrence": 0,
         "rank": rank,
-        "mean_ns": mean.mean_ns,
-        "n": mean.samples,
-        "std_ns": mean.std_ns,
+        **measured,
         "start_index": place,
         "inside": None,
     }

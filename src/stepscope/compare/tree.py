@@ -149,16 +149,9 @@ def _add_steps(root: Node, scope: Scope, all_steps: Scope, ranks: str) -> None:
         ):
             enters = counted[windows]
             rows, windows, ns = rows[enters], windows[enters], ns[enters]
-            shares.append(
-                {
-                    "rank": np.full(len(rows), key[0]),
-                    "id": work["id"][rows],
-                    "span": np.full(len(rows), key[1]),
-                    "step": windows_of["step"][windows],
-                    "ns": ns,
-                    "count": np.full(len(rows), count),
-                }
-            )
+            rank, span, pieces = (np.full(len(rows), value) for value in (*key, count))
+            step, ids = windows_of["step"][windows], work["id"][rows]
+            shares.append({"rank": rank, "id": ids, "span": span, "step": step, "ns": ns, "count": pieces})
     if shares:
         joined = {name: np.concatenate([part[name] for part in shares]) for name in shares[0]}
         _add_rows(root, all_steps, _DEVICE_LEAVES, ranks, share=pa.table(joined))

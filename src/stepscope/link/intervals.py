@@ -74,14 +74,26 @@ def total(intervals: Intervals) -> int:
     return int((intervals.end - intervals.start).sum())
 
 
+def expanded(first: Int64s, count: Int64s) -> tuple[Int64s, Int64s]:
+    """The numbers of several ranges, each with the index of its range.
+
+    >>> expanded(np.array([5, 0]), np.array([2, 1]))
+    (array([0, 0, 1]), array([5, 6, 0]))
+    """
+    of = np.repeat(np.arange(len(count)), count)
+    return of, np.arange(len(of)) - np.repeat(np.cumsum(count) - count - first, count)
+
+
+def overlapping(start: Int64s, end: Int64s, other_start: Int64s, other_end: Int64s) -> tuple[Int64s, Int64s]:
+    """Pairs of indices of intervals and of others that overlap them; those are in order and do not overlap."""
+    first = np.searchsorted(other_end, start, side="right")
+    until = np.searchsorted(other_start, end, side="left")
+    return expanded(first, np.where(start < end, np.maximum(until - first, 0), 0))
+
+
 def intersect(first: Intervals, other: Intervals) -> Intervals:
     """The time covered by both."""
-    low = np.searchsorted(other.end, first.start, side="right")
-    high = np.searchsorted(other.start, first.end, side="left")
-    count = np.maximum(high - low, 0)
-    mine = np.repeat(np.arange(len(first)), count)
-    before = np.cumsum(count) - count
-    theirs = np.arange(len(mine)) - np.repeat(before - low, count)
+    mine, theirs = overlapping(first.start, first.end, other.start, other.end)
     return Intervals(np.maximum(first.start[mine], other.start[theirs]), np.minimum(first.end[mine], other.end[theirs]))
 
 

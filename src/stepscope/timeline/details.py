@@ -178,8 +178,7 @@ def _related(scope: Scope, table: str, rank: int, row: dict[str, Any]) -> list[t
         return [] if value is None else [value]
 
     def those(query: str) -> list[int]:
-        ids: list[int] = scope.sql(query, [rank, event]).column("id").to_pylist()
-        return ids
+        return scope.sql(query, [rank, event]).column("id").to_pylist()
 
     if table == "device_event":
         return [("launched by", named("launch_id")), ("operator", named("operator_id"))]

@@ -44,5 +44,4 @@ def expression(pattern: str) -> Callable[[pa.StringArray], NDArray[np.bool_]]:
 
 
 def _marks(matches: pa.BooleanArray) -> NDArray[np.bool_]:
-    marks: NDArray[np.bool_] = pc.fill_null(matches, False).to_numpy(zero_copy_only=False)
-    return marks
+    return pc.fill_null(matches, False).to_numpy(zero_copy_only=False)

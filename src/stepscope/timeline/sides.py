@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from stepscope.link.columns import codes
+from stepscope.link.columns import codes, places
 from stepscope.link.device import KINDS as WORK_KINDS
 from stepscope.link.lanes import in_lanes
 from stepscope.schema.arrays import Int64s
@@ -283,12 +283,8 @@ class Side:
             return self._read[key]
         rows = group.file.read_row_group(group.number, columns=self._columns)
         events, track = self._events(rows, self._store.shift_ns(self._rank, group.span))
-        ids = events.id
-        further = np.zeros(len(ids), np.int64)
         listed, lane = self._extra_lanes
-        if len(listed):
-            at = np.minimum(np.searchsorted(listed, ids), len(listed) - 1)
-            further = np.where(listed[at] == ids, lane[at], 0)
+        further = np.append(lane, 0)[places(listed, events.id)]
         distinct, which = _distinct(track, _values(rows, "depth"), further)
         numbers_of = np.array([self._places.get(tuple(place_of), 0) for place_of in distinct.tolist()], np.int32)
         decoded = self._read[key] = _Read(events, numbers_of[which])
@@ -306,8 +302,7 @@ def _values(rows: pa.Table, name: str) -> NDArray[Any]:
     if name not in rows.column_names:
         return np.zeros(rows.num_rows, np.int16)
     column = rows[name]
-    read: NDArray[Any] = (column.chunk(0) if column.num_chunks == 1 else column).to_numpy()
-    return read
+    return (column.chunk(0) if column.num_chunks == 1 else column).to_numpy()
 
 
 _MANY = 1 << 22

@@ -137,8 +137,7 @@ def drawn_rows(scope: Scope, side: Literal["host", "device"]) -> str:
 
 
 def _rows(scope: Scope, query: str) -> list[Row]:
-    rows: list[Row] = scope.sql(query).to_pylist()
-    return rows
+    return scope.sql(query).to_pylist()
 
 
 def _streams(scope: Scope) -> list[Track]:

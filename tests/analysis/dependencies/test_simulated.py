@@ -78,33 +78,18 @@ JOBS = {
     ),
 }  # fmt: skip
 CHANGES: dict[str, tuple[Change, Callable[[Job], Job]]] = {
-    "faster GEMM": (
-        Change(faster=(("GEMM", 2.0),)),
-        lambda job: replace(job, factors={"GEMM": 0.5}),
-    ),
-    "faster by name": (
-        Change(faster=(("*relu*", 3.0),)),
-        lambda job: replace(job, factors={"elementwise": 1 / 3}),
-    ),
+    "faster GEMM": (Change(faster=(("GEMM", 2.0),)), lambda job: replace(job, factors={"GEMM": 0.5})),
+    "faster by name": (Change(faster=(("*relu*", 3.0),)), lambda job: replace(job, factors={"elementwise": 1 / 3})),
     "faster transfers": (
-        Change(faster=(("communication", 4.0),)),
-        lambda job: replace(job, factors={"transfer": 0.25}),
+        Change(faster=(("communication", 4.0),)), lambda job: replace(job, factors={"transfer": 0.25})
     ),
-    "no transfers": (
-        Change(without=("communication",)),
-        lambda job: replace(job, factors={"transfer": 0.0}),
-    ),
+    "no transfers": (Change(without=("communication",)), lambda job: replace(job, factors={"transfer": 0.0})),
     "no input": (Change(without=("input",)), lambda job: replace(job, input_ns=0)),
-    "no launches": (
-        Change(without=("launch",)),
-        lambda job: replace(job, launch_ns=0, launch_delay_ns=0),
-    ),
+    "no launches": (Change(without=("launch",)), lambda job: replace(job, launch_ns=0, launch_delay_ns=0)),
     "no straggler": (Change(without=("straggler",)), lambda job: replace(job, delays=())),
     "several": (
         Change(faster=(("GEMM", 2.0),), without=("launch", "communication", "straggler")),
-        lambda job: replace(
-            job, factors={"GEMM": 0.5, "transfer": 0.0}, launch_ns=0, launch_delay_ns=0, delays=()
-        ),
+        lambda job: replace(job, factors={"GEMM": 0.5, "transfer": 0.0}, launch_ns=0, launch_delay_ns=0, delays=()),
     ),
 }  # fmt: skip
 

@@ -36,39 +36,33 @@ class EdgeKind(IntEnum):
     LOCAL = 11  # a collective takes its recorded duration: the clocks do not show who arrived last
 
 
+_NODE = (np.int64, np.int64, np.int8, np.int32, np.int64)
+_EDGE = (np.int64, np.int64, np.int64, np.bool_, np.int8)
+
+
+def _no_rows(types: tuple[type, ...]) -> list[list[Array]]:
+    return [[np.zeros(0, dtype) for dtype in types]]
+
+
 @dataclass(slots=True)
 class GraphBuilder:
-    """Growing columns of nodes and edges."""
+    """Growing columns of nodes (time, duration, kind, recording, place) and edges (source, target, lag, over, kind)."""
 
-    times: list[Array] = field(default_factory=list)
-    durations: list[Array] = field(default_factory=list)
-    kinds: list[Array] = field(default_factory=list)
-    recordings: list[Array] = field(default_factory=list)
-    places: list[Array] = field(default_factory=list)
-    sources: list[Array] = field(default_factory=list)
-    targets: list[Array] = field(default_factory=list)
-    lags: list[Array] = field(default_factory=list)
-    overs: list[Array] = field(default_factory=list)
-    whys: list[Array] = field(default_factory=list)
+    node_columns: list[list[Array]] = field(default_factory=lambda: _no_rows(_NODE))
+    edge_columns: list[list[Array]] = field(default_factory=lambda: _no_rows(_EDGE))
     size: int = 0
 
     def nodes(self, kind: int, recording: int, times: Array, places: Array, durations: Array | int = 0) -> Array:
         """Adds nodes; `places` is a host moment's thread, else a row of the recording's work. Returns their numbers."""
-        count = len(times)
-        self.times.append(np.asarray(times, np.int64))
-        self.places.append(np.asarray(places, np.int64))
-        self.durations.append(np.broadcast_to(np.asarray(durations, np.int64), count))
-        self.kinds.append(np.full(count, kind, np.int8))
-        self.recordings.append(np.full(count, recording, np.int32))
-        self.size += count
-        return np.arange(self.size - count, self.size)
+        self.node_columns.append(_columns(len(times), _NODE, times, durations, kind, recording, places))
+        self.size += len(times)
+        return np.arange(self.size - len(times), self.size)
 
-    def edges(self, why: int, sources: Array, targets: Array, lags: Array | int, *, over: bool = False) -> None:
+    def edges(self, kind: int, sources: Array, targets: Array, lags: Array | int, *, over: bool = False) -> None:
         """Adds edges: a target is at least `lags` after its source, or, with `over`, after the end of the source's
         work."""
-        count = len(sources)
-        self.sources.append(np.asarray(sources, np.int64))
-        self.targets.append(np.asarray(targets, np.int64))
-        self.lags.append(np.broadcast_to(np.asarray(lags, np.int64), count))
-        self.overs.append(np.full(count, over, bool))
-        self.whys.append(np.full(count, why, np.int8))
+        self.edge_columns.append(_columns(len(sources), _EDGE, sources, targets, lags, over, kind))
+
+
+def _columns(count: int, types: tuple[type, ...], *values: Array | int) -> list[Array]:
+    return [np.broadcast_to(np.asarray(value, dtype), count) for value, dtype in zip(values, types, strict=True)]

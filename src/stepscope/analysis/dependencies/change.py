@@ -146,8 +146,7 @@ class WhatIf:
             at = np.full(len(began), NEVER)
             np.maximum.at(at, graph.recording[moments], (moved + duration)[moments])
             done.append(np.where(at == NEVER, began, at))
-        taken: Array = done[1] - done[0]
-        return taken
+        return done[1] - done[0]
 
     def _times(self, change: Change) -> _Times:
         graph = self.graph
@@ -163,18 +162,18 @@ class WhatIf:
             self._shorten_unmatched(times, work[talks[work]], 0.0)
         if "input" in change.without:
             self._shorten_threads((times.lag, times.certain_lag), [self._loads(events) for events in graph.recordings])
-            times.dropped |= graph.why == EdgeKind.LOADER
+            times.dropped |= graph.edge_kind == EdgeKind.LOADER
             times.unpaced = True
         if "launch" in change.without:
             self._shorten_threads(
                 (times.lag, times.certain_lag), [self._launches(events) for events in graph.recordings]
             )
-            launched = (graph.why == EdgeKind.LAUNCH) & (graph.time[graph.source] >= graph.window.since)
+            launched = (graph.edge_kind == EdgeKind.LAUNCH) & (graph.time[graph.source] >= graph.window.since)
             for lag in (times.lag, times.certain_lag):
                 lag[launched] = np.minimum(lag[launched], 0)
         if "straggler" in change.without and (late := self.straggler()) is not None:
             times.away = late
-            times.dropped |= (graph.why == EdgeKind.ARRIVAL) & (graph.recording[graph.source] == late)
+            times.dropped |= (graph.edge_kind == EdgeKind.ARRIVAL) & (graph.recording[graph.source] == late)
         return times
 
     def _work(self) -> tuple[Array, Array, Array]:
@@ -185,7 +184,7 @@ class WhatIf:
         for number, events in enumerate(graph.recordings):
             local = work[graph.recording[work] == number]
             talks[local] = events.work["communicates"][graph.place[local]]
-        transfers = np.flatnonzero((graph.why == EdgeKind.TRANSFER) | (graph.why == EdgeKind.LOCAL))
+        transfers = np.flatnonzero((graph.edge_kind == EdgeKind.TRANSFER) | (graph.edge_kind == EdgeKind.LOCAL))
         return work, transfers[graph.time[graph.target[transfers]] >= graph.window.since], talks
 
     def _chosen(self, which: str) -> Array:
@@ -243,7 +242,7 @@ class WhatIf:
     def _shorten(self, lag: Array, edges: Array, factor: float) -> None:
         graph = self.graph
         transfer = np.zeros(len(graph.time), np.int64)
-        after_all = edges[graph.why[edges] == EdgeKind.TRANSFER]
+        after_all = edges[graph.edge_kind[edges] == EdgeKind.TRANSFER]
         transfer[graph.target[after_all]] = np.maximum(lag[after_all], 0)
         less = transfer - np.rint(transfer * factor).astype(np.int64)
         lag[edges] -= less[graph.target[edges]]
@@ -279,7 +278,7 @@ class WhatIf:
 
     def _shorten_threads(self, lags: Sequence[Array], taken: Sequence[tuple[Array, Array, Array]]) -> None:
         graph = self.graph
-        edges = np.flatnonzero(graph.why == EdgeKind.THREAD)
+        edges = np.flatnonzero(graph.edge_kind == EdgeKind.THREAD)
         edges = edges[graph.time[graph.source[edges]] >= graph.window.since]
         for number, (threads, start, end) in enumerate(taken):
             local = edges[graph.recording[graph.target[edges]] == number]
@@ -307,7 +306,7 @@ class WhatIf:
             same = stream[1:] == stream[:-1]
             until_next[:-1][same] = np.diff(rows["start_ns"])[same]
             place = graph.place[work]
-            edges = np.flatnonzero((graph.why == EdgeKind.THREAD) & local[graph.source] & ~times.dropped)
+            edges = np.flatnonzero((graph.edge_kind == EdgeKind.THREAD) & local[graph.source] & ~times.dropped)
             for of, takes in (
                 (stream[place], np.minimum(times.duration[work], until_next[place])),
                 (graph.place[graph.target[edges]], times.lag[edges]),
@@ -327,14 +326,14 @@ class WhatIf:
         inside = graph.time >= window.start
         np.add.at(less, cell[inside], (graph.duration - times.duration)[inside])
         # If the loader sets the pace, edges of threads do not contain its waits: they stay as recorded.
-        counted = ~times.dropped & (graph.why != EdgeKind.LOCAL) & (graph.why != EdgeKind.LAUNCH)
+        counted = ~times.dropped & (graph.edge_kind != EdgeKind.LOCAL) & (graph.edge_kind != EdgeKind.LAUNCH)
         counted &= inside[graph.target]
         np.add.at(less, cell[graph.target[counted]], (graph.lag - times.lag)[counted])
         # A path leaves its thread by a launch once, and again each time it came back to wait for the device.
         delay, back = np.zeros_like(less), np.ones_like(less)
-        launched = (graph.why == EdgeKind.LAUNCH) & inside[graph.target]
+        launched = (graph.edge_kind == EdgeKind.LAUNCH) & inside[graph.target]
         np.maximum.at(delay, cell[graph.target[launched]], (graph.lag - times.lag)[launched])
-        np.add.at(back, cell[np.unique(graph.target[graph.why == EdgeKind.SYNC])], 1)
+        np.add.at(back, cell[np.unique(graph.target[graph.edge_kind == EdgeKind.SYNC])], 1)
         less += delay * back
         if times.away >= 0:
             for number, (start, end) in enumerate(self._may_wait_for(times.away)):
@@ -342,7 +341,7 @@ class WhatIf:
                 step = np.minimum(np.searchsorted(window.ends, start[local], side="right"), steps - 1)
                 np.add.at(less, number * steps + step, (end - start)[local])
         if times.unpaced:
-            paced = graph.target[graph.why == EdgeKind.LOADER]
+            paced = graph.target[graph.edge_kind == EdgeKind.LOADER]
             for number, events in enumerate(graph.recordings):
                 _, start, end = self._loads(events)
                 at = np.searchsorted(window.ends, end, side="left")
@@ -355,12 +354,12 @@ class WhatIf:
         """Start and end (ns) of each recording's certain and possible waits for a rank: all of an unmatched collective
         may be a wait."""
         graph = self.graph
-        arrivals = np.flatnonzero(graph.why == EdgeKind.ARRIVAL)
+        arrivals = np.flatnonzero(graph.edge_kind == EdgeKind.ARRIVAL)
         late = arrivals[graph.recording[graph.source[arrivals]] == away]
         meets = np.full(len(graph.time), NEVER, np.int64)
         meets[graph.target[late]] = graph.time[graph.source[late]]
         at, until = graph.source[arrivals], meets[graph.target[arrivals]]
-        lone_edges = np.flatnonzero(graph.why == EdgeKind.LOCAL)
+        lone_edges = np.flatnonzero(graph.edge_kind == EdgeKind.LOCAL)
         work, _, talks = self._work()
         unmatched = work[talks[work]]
         of = np.concatenate([at, graph.source[lone_edges], unmatched])
@@ -387,7 +386,7 @@ class WhatIf:
         duration, lag = times.duration.copy(), times.lag.copy()
         work, _, talks = self._work()
         duration[work[talks[work]]] = 0
-        lag[graph.why == EdgeKind.LOCAL] = 0
+        lag[graph.edge_kind == EdgeKind.LOCAL] = 0
         taken = []
         for number, (events, (start, end)) in enumerate(
             zip(graph.recordings, self._may_wait_for(times.away), strict=True)

@@ -82,8 +82,7 @@ class _Streams:
         chosen = self.keys[:, 0] == device
         if stream is not None:
             chosen = chosen & (self.keys[:, 1] == stream)
-        streams: list[int] = np.flatnonzero(chosen).tolist()
-        return streams
+        return np.flatnonzero(chosen).tolist()
 
     def last(self, stream: int, until: int, back: int = 0) -> int:
         """The last work of a stream that was launched by then, or the one `back` before it; -1 if none."""
@@ -169,16 +168,14 @@ def _within_their_calls(events: Events) -> Array:
     rows = np.flatnonzero(work["pageable"] & (work["call"] >= 0))
     call, end = work["call"][rows], work["end_ns"][rows]
     ended = (calls["start_ns"][call] < end) & (end <= calls["end_ns"][call] + events.resolution)
-    copies: Array = rows[(calls["does"][call] == COPY) & ended]
-    return copies
+    return rows[(calls["does"][call] == COPY) & ended]
 
 
 def waited_copies(events: Events) -> Array:
     """Rows of copies from the device into pageable memory, whose calls return when all is copied (CUDA runtime API, API
     synchronization behavior), if the recorded times confirm it."""
     rows = _within_their_calls(events)
-    copies: Array = rows[events.work["direction"][rows] == FROM_DEVICE]
-    return copies
+    return rows[events.work["direction"][rows] == FROM_DEVICE]
 
 
 def _unlinked_end(end: Array, unlinked: Array, since: int, until: int) -> int:
@@ -297,10 +294,10 @@ def add_streams(
     unhindered = ~np.isin(follows, waiters) & (early[follows] < end[follows - 1])
     usual_gap = _median(gap[unhindered & (gap >= 0) & (gap < KERNEL_WAIT_NS)])
 
-    def after(why: int, sources: Array, targets: Array, lags: Array) -> None:
+    def after(kind: int, sources: Array, targets: Array, lags: Array) -> None:
         ends = leaving[sources] >= 0
-        builder.edges(why, work[sources[~ends]], targets[~ends], lags[~ends], over=True)
-        builder.edges(why, leaving[sources[ends]], targets[ends], lags[ends])
+        builder.edges(kind, work[sources[~ends]], targets[~ends], lags[~ends], over=True)
+        builder.edges(kind, leaving[sources[ends]], targets[ends], lags[ends])
 
     builder.edges(EdgeKind.LAUNCH, threads.start[call], work[linked], np.minimum(latency, start[linked] - launch))
     after(EdgeKind.STREAM, follows - 1, work[follows], np.minimum(gap, usual_gap))

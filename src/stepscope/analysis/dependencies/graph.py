@@ -54,7 +54,7 @@ class Graph:
     target: Array
     lag: Array
     over: Array
-    why: Array
+    edge_kind: Array
     slack: Array
     previous_ends: Array
     ends: Array
@@ -72,7 +72,7 @@ class Graph:
     def lacking(self) -> Array:
         """Moments that end a collective without one of its ranks, which may have come last."""
         lacking = np.zeros(len(self.time), bool)
-        edges = np.flatnonzero(self.why == EdgeKind.TRANSFER)
+        edges = np.flatnonzero(self.edge_kind == EdgeKind.TRANSFER)
         lacking[self.target[edges]] = self.place[self.source[edges]] > 0
         return lacking
 
@@ -99,7 +99,7 @@ class Graph:
 
 _MATCHED = f"""
     SELECT collective.rank, coalesce(collective.id, host_id) AS id, collective.id IS NULL AS on_host, match_id, last_rank IS NOT NULL AS told, {LACKS_RANKS} AS lacking, max(start_ns) OVER shared AS arrived,
-        rank.clock_uncertainty_ns
+        coalesce(rank.clock_uncertainty_ns, 0) AS clock_uncertainty_ns
     FROM collective JOIN rank USING (rank)
     WHERE span = $span AND start_ns < $until AND end_ns >= $since AND match_id IS NOT NULL
     WINDOW shared AS (PARTITION BY match_id)
@@ -143,16 +143,12 @@ def build(scope: Scope, window: StepWindow) -> Graph:
         ):
             at = mine["row"]
             members.append(
-                {
-                    "match": mine["match_id"],
+                mine
+                | {
                     "start": start[at],
-                    "start_ns": rows["start_ns"][at],
                     "leave": leave[at],
+                    "start_ns": rows["start_ns"][at],
                     "end_ns": rows["end_ns"][at],
-                    "arrived": mine["arrived"],
-                    "told": mine["told"],
-                    "lacking": mine["lacking"],
-                    "unsure": np.ma.filled(mine["clock_uncertainty_ns"], 0),
                 }
             )
     _add_meetings(builder, members)
@@ -163,7 +159,7 @@ def build(scope: Scope, window: StepWindow) -> Graph:
         previous_ends=np.concatenate(previous_ends) if window.before is not None else np.zeros(0, np.int64),
         recordings=recordings,
         waits_recorded=recorded,
-        matched=sum(len(member["match"]) for member in members),
+        matched=sum(len(member["match_id"]) for member in members),
         unmatched=unmatched,
     )
 
@@ -195,14 +191,14 @@ def _add_meetings(builder: GraphBuilder, members: list[Columns]) -> None:
     if not members:
         return
     all_of = {name: np.concatenate([member[name] for member in members]) for name in members[0]}
-    if not len(all_of["match"]):
+    if not len(all_of["match_id"]):
         return
-    _, first, which = np.unique(all_of["match"], return_index=True, return_inverse=True)
+    _, first, which = np.unique(all_of["match_id"], return_index=True, return_inverse=True)
     meeting = builder.nodes(
         NodeKind.LAST_ARRIVAL, 0, all_of["arrived"][first], all_of["lacking"][first].astype(np.int64)
     )
     arrived, start, leave = all_of["arrived"], all_of["start_ns"], all_of["leave"]
-    late = ~all_of["told"] | (arrived - start <= all_of["unsure"])
+    late = ~all_of["told"] | (arrived - start <= all_of["clock_uncertainty_ns"])
     builder.edges(EdgeKind.LOCAL, all_of["start"][late], leave[late], (all_of["end_ns"] - start)[late])
     builder.edges(EdgeKind.TRANSFER, meeting[which.reshape(-1)], leave, all_of["end_ns"] - arrived)
     builder.edges(EdgeKind.ARRIVAL, all_of["start"], meeting[which.reshape(-1)], 0)
@@ -220,12 +216,9 @@ def assembled(
     unmatched: int = 0,
 ) -> Graph:
     """Assembles the graph, dropping and counting edges that lead back in time. See `Graph` for the arguments."""
-
-    def joined(columns: list[Array], dtype: type) -> Array:
-        return np.concatenate(columns) if columns else np.zeros(0, dtype)
-
-    time, duration = joined(builder.times, np.int64), joined(builder.durations, np.int64)
-    source, target = joined(builder.sources, np.int64), joined(builder.targets, np.int64)
+    nodes = [np.concatenate(columns) for columns in zip(*builder.node_columns, strict=True)]
+    edges = [np.concatenate(columns) for columns in zip(*builder.edge_columns, strict=True)]
+    time, (source, target) = nodes[0], edges[:2]
     consistent = time[source] <= time[target]
     order, acyclic = _order(time, source[consistent], target[consistent])
     consistent[np.flatnonzero(consistent)[~acyclic]] = False
@@ -234,14 +227,8 @@ def assembled(
     source, target = place[source[consistent]], place[target[consistent]]
     by_target = np.argsort(target, kind="stable")
     source, target = source[by_target], target[by_target]
-    lag, over, why = (
-        joined(columns, dtype)[consistent][by_target]
-        for columns, dtype in ((builder.lags, np.int64), (builder.overs, bool), (builder.whys, np.int8))
-    )
-    time, duration = time[order], duration[order]
-    kind, recording, at = (
-        joined(columns, np.int64)[order] for columns in (builder.kinds, builder.recordings, builder.places)
-    )
+    lag, over, edge_kind = (column[consistent][by_target] for column in edges[2:])
+    time, duration, kind, recording, at = (column[order] for column in nodes)
     none = np.zeros(0, np.int64)
     slack = time.copy()
     earliest = np.full(len(time), np.iinfo(np.int64).min, np.int64)
@@ -252,7 +239,9 @@ def assembled(
     return Graph(
         window=window, recordings=list(recordings), time=time, duration=duration, kind=kind, recording=recording, place=at,
         first=np.searchsorted(target, np.arange(len(time) + 1)), source=source, target=target, lag=lag, over=over,
-        why=why, slack=slack, previous_ends=np.sort(place[none if previous_ends is None else previous_ends]), ends=np.sort(place[ends]), waits_recorded=list(waits_recorded), matched=matched, unmatched=unmatched,
+        edge_kind=edge_kind, slack=slack,
+        previous_ends=np.sort(place[none if previous_ends is None else previous_ends]), ends=np.sort(place[ends]),
+        waits_recorded=list(waits_recorded), matched=matched, unmatched=unmatched,
         contradicting=int((~consistent).sum()),
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from stepscope.analysis.dependencies.events import Events, places
 from stepscope.analysis.dependencies.graph import Graph
 from stepscope.analysis.recording import Array, Columns
 from stepscope.analysis.steps.gaps import COMMUNICATES, KERNEL_WAIT_NS, WAITS_FOR_DEVICE
+from stepscope.link.intervals import expanded
 from stepscope.query.scope import Scope
 
 KINDS = (
@@ -102,7 +103,7 @@ def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
     """Start, end, kind, recording and place of the pieces: the place is a thread (kind _THREAD), a host event's id
     (_ON_HOST, or _AMBIGUOUS_ON_HOST if part may be a wait for an unrecorded rank), else a row of the work."""
     path, window = graph.path(), graph.window
-    source, target, why = graph.source[path], graph.target[path], graph.why[path]
+    source, target, edge_kind = graph.source[path], graph.target[path], graph.edge_kind[path]
     started, finish = graph.time[source], graph.time[target]
     pieces: list[tuple[Array, Array, Array, Array, Array]] = []
 
@@ -116,31 +117,31 @@ def _raw(graph: Graph) -> tuple[Array, Array, Array, Array, Array]:
     remaining = started.copy()
     remaining[worked] = run
     for reasons, sort in ((_OF_HOST, _THREAD), ((EdgeKind.LOADER,), INPUT)):
-        rows = np.flatnonzero(np.isin(why, reasons))
+        rows = np.flatnonzero(np.isin(edge_kind, reasons))
         add(rows, remaining[rows], finish[rows], sort, target[rows], _thread_of(graph, source[rows], target[rows]))
-    rows = np.flatnonzero(why == EdgeKind.LAUNCH)
+    rows = np.flatnonzero(edge_kind == EdgeKind.LAUNCH)
     returned = np.minimum(_call_end(graph, target[rows]), finish[rows])
     add(rows, started[rows], returned, _THREAD, source[rows], graph.place[source[rows]])
     slow = graph.slack[target[rows]] >= KERNEL_WAIT_NS
     usual = np.where(slow, np.maximum(returned, finish[rows] - graph.slack[target[rows]]), finish[rows])
     add(rows, returned, usual, LAUNCH_DELAY, target[rows], graph.place[target[rows]])
     add(rows, usual, finish[rows], UNEXPLAINED, target[rows], graph.place[target[rows]])
-    rows = np.flatnonzero(np.isin(why, _OF_STREAM))
+    rows = np.flatnonzero(np.isin(edge_kind, _OF_STREAM))
     short = finish[rows] - remaining[rows] < KERNEL_WAIT_NS
     kind = np.where(short, KERNEL_GAP, UNEXPLAINED)
     add(rows, remaining[rows], finish[rows], kind, target[rows], graph.place[target[rows]])
     lacking = graph.lacking
-    for reason, why_so in (
+    for reason, other in (
         (EdgeKind.TRANSFER, MOVING_DATA),
         (EdgeKind.LOCAL, MOVING_DATA),
         (EdgeKind.ARRIVAL, UNEXPLAINED),
     ):
-        rows = np.flatnonzero(why == reason)
+        rows = np.flatnonzero(edge_kind == reason)
         node = source[rows] if reason == EdgeKind.ARRIVAL else target[rows]
         on_host, ambiguous = graph.kind[node] == NodeKind.HOST, lacking[node]
         place = np.where(on_host, _exchange(graph, node), graph.place[node])
         together = np.where(on_host, _AMBIGUOUS_ON_HOST, COMMUNICATION)
-        sorts = np.where(ambiguous, together, np.where(on_host, _ON_HOST, why_so))
+        sorts = np.where(ambiguous, together, np.where(on_host, _ON_HOST, other))
         add(rows, started[rows], finish[rows], sorts, node, place)
     last = np.array([graph.end] if graph.end >= 0 else [], np.int64)
     add(last, graph.time[last], graph.done[last], _OF_KERNEL, last, graph.place[last])
@@ -158,8 +159,7 @@ def _thread_of(graph: Graph, source: Array, target: Array) -> Array:
     main = np.array([-1 if events.main is None else events.main for events in graph.recordings], np.int64)
     before = graph.place[source]
     host = graph.kind[source] == graph.kind[target]
-    result: Array = np.where(host & (before == main[graph.recording[source]]), before, graph.place[target])
-    return result
+    return np.where(host & (before == main[graph.recording[source]]), before, graph.place[target])
 
 
 def _exchange(graph: Graph, node: Array) -> Array:
@@ -249,9 +249,7 @@ def _on_thread(scope: Scope, graph: Graph, number: int, thread: int, start: Arra
     change, now = change[order], now[order]
     first_change = np.searchsorted(change, start, side="right") - 1
     next_change = np.searchsorted(change, end, side="left")
-    pieces = next_change - first_change
-    of = np.repeat(np.arange(len(start)), pieces)
-    at = np.arange(len(of)) - np.repeat(np.cumsum(pieces) - pieces - first_change, pieces)
+    of, at = expanded(first_change, next_change - first_change)
     edges = np.append(change, np.iinfo(np.int64).max)
     low = np.where(at >= 0, np.maximum(edges[at], start[of]), start[of])
     high = np.minimum(edges[at + 1], end[of])

@@ -13,6 +13,7 @@ import numpy as np
 from stepscope.analysis.dependencies.builder import EdgeKind
 from stepscope.analysis.dependencies.graph import Graph
 from stepscope.analysis.recording import NEVER, Array
+from stepscope.link.intervals import expanded
 
 _DROPPABLE = (EdgeKind.ARRIVAL, EdgeKind.LOADER)
 """Edges that a change may drop: a moment that depends only on such an edge has no running sum."""
@@ -56,7 +57,7 @@ class Plan:
         edge = np.full(count, -1, np.int64)
         single = np.flatnonzero(~fixed & (edges == 1) & ~pinned)
         leads = graph.first[single]
-        follows = ~fixed[graph.source[leads]] & ~np.isin(graph.why[leads], _DROPPABLE)
+        follows = ~fixed[graph.source[leads]] & ~np.isin(graph.edge_kind[leads], _DROPPABLE)
         single, leads = single[follows], leads[follows]
         # Of the moments that depend only on the same one, one continues in its path.
         first_of_source = np.unique(graph.source[leads], return_index=True)[1]
@@ -72,8 +73,8 @@ class Plan:
         # Each head's edges, and the recorded time if it is held.
         number = edges[heads] + pinned[heads]
         values = np.maximum(number - 1, 1)
-        moment = np.repeat(heads, values)
-        nth = np.arange(len(moment)) - np.repeat(np.cumsum(values) - values, values)
+        of_head, nth = expanded(np.zeros_like(values), values)
+        moment = heads[of_head]
         final = np.cumsum(values)  # the value before the first is 0
         at = np.zeros(count, np.int64)
         at[heads] = final
@@ -84,13 +85,12 @@ class Plan:
             return np.where(nth_edge < edges[moment], edge_at, -2)
 
         of_first = np.where(nth == 0, leading(np.zeros_like(nth)), -1)
-        of_second = leading(np.minimum(nth + 1, np.repeat(number, values) - 1))
+        of_second = leading(np.minimum(nth + 1, number[of_head] - 1))
 
         def values_of(of: Array) -> list[int]:
             before = np.arange(len(of))
             led = np.where(of >= 0, at[graph.source[np.maximum(of, 0)]], 0) if len(graph.source) else 0
-            places: list[int] = np.where(of == -1, before, led).tolist()
-            return places
+            return np.where(of == -1, before, led).tolist()
 
         last = np.zeros(len(moment), bool)
         last[final - 1] = True
@@ -117,13 +117,11 @@ class Plan:
         def later(of: Array) -> list[int]:
             edge = np.maximum(of, 0)
             added_ns = np.where(of >= 0, weight[edge] + after[graph.source[edge]], 0) + slack
-            result: list[int] = np.where(of == -2, graph.time[self.moment], added_ns).tolist()
-            return result
+            return np.where(of == -2, graph.time[self.moment], added_ns).tolist()
 
         values = [0]
         append = values.append
         for a, x, b, y in zip(self.first, later(self.of_first), self.second, later(self.of_second), strict=True):
             left, right = values[a] + x, values[b] + y
             append(left if left > right else right)
-        moved: Array = np.array(values, np.int64)[self.at] + after
-        return moved
+        return np.array(values, np.int64)[self.at] + after

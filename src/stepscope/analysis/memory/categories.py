@@ -85,5 +85,4 @@ def _within_backward(
     forward = np.flatnonzero(role_of_event == ROLES.index(FORWARD))
     goes_on = first_after(backward, end, states) < np.minimum(next_pass, states)
     optimizer_next = (next_pass < states) & ~np.isin(next_pass, np.setdiff1d(forward, step_ends))
-    within: NDArray[np.bool_] = goes_on | optimizer_next
-    return within
+    return goes_on | optimizer_next

@@ -75,12 +75,10 @@ def alive_bytes(start: Int64s, end: Int64s, size: Int64s, states: int) -> Int64s
     change = np.zeros(states + 1, dtype=np.int64)
     np.add.at(change, start, size)
     np.add.at(change, np.minimum(end, states), -size)
-    alive: Int64s = np.cumsum(change)[:states]
-    return alive
+    return np.cumsum(change)[:states]
 
 
 def first_after(marks: Int64s, states: Any, otherwise: int) -> Int64s:
     """The first of some ordered marks that is at or after each state; `otherwise` if none is."""
     place = np.searchsorted(marks, states, side="left")
-    marks_after: Int64s = np.append(marks, otherwise)[place]
-    return marks_after
+    return np.append(marks, otherwise)[place]

@@ -167,8 +167,7 @@ class Memory:
     def unexplained(self) -> Int64s:
         """Bytes in each state that no allocation explains."""
         explained = alive_bytes(self.start, self.end, self.bytes, len(self.allocated))
-        unexplained: Int64s = self.allocated - explained
-        return unexplained
+        return self.allocated - explained
 
     def unexplained_name(self, state: int) -> str:
         """The name for the bytes that no allocation explains in a state."""
@@ -179,8 +178,7 @@ class Memory:
     @property
     def at_ns(self) -> Int64s:
         """When each state started; the first one with the first event."""
-        at: Int64s = np.concatenate([self.time_ns[:1], self.time_ns])
-        return at
+        return np.concatenate([self.time_ns[:1], self.time_ns])
 
     def state_at(self, time_ns: int) -> int:
         """The state at a time: after the last event at or before it."""
@@ -203,8 +201,7 @@ class Memory:
 
     def alive(self, state: int) -> Int64s:
         """The allocations that are alive in a state."""
-        rows: Int64s = np.flatnonzero((self.start <= state) & (self.end > state))
-        return rows
+        return np.flatnonzero((self.start <= state) & (self.end > state))
 
     def step_of(self, time_ns: int) -> int | None:
         """The step at a time."""
@@ -305,22 +302,19 @@ def _further(blocks: pa.Table, address: Int64s) -> pa.Table:
 
 
 def _numbers(table: pa.Table, name: str) -> Int64s:
-    numbers: Int64s = table[name].cast(pa.int64()).to_numpy()
-    return numbers
+    return table[name].cast(pa.int64()).to_numpy()
 
 
 def _roles(table: pa.Table) -> NDArray[np.int8]:
     import pyarrow.compute as pc
 
     place = pc.index_in(table["role"].cast(pa.string()), value_set=pa.array(ROLES))
-    roles: NDArray[np.int8] = place.fill_null(NO_ROLE).to_numpy().astype(np.int8)
-    return roles
+    return place.fill_null(NO_ROLE).to_numpy().astype(np.int8)
 
 
 def _of_events(values: NDArray[Any], events: Int64s, missing: int = NO_ROLE) -> NDArray[Any]:
     """The values of some events, `missing` for NO_EVENT."""
-    chosen: NDArray[Any] = np.append(values, np.array([missing], values.dtype))[events]
-    return chosen
+    return np.append(values, np.array([missing], values.dtype))[events]
 
 
 def _texts(of_event: pa.ChunkedArray, taken: Int64s, of_block: pa.ChunkedArray) -> Texts:
@@ -354,16 +348,14 @@ def _states(after: Int64s, size: Int64s) -> Int64s:
     """Allocated bytes in each state, including the one before the first event."""
     if not len(after):
         return np.zeros(1, np.int64)
-    states: Int64s = np.concatenate([after[:1] - size[:1], after])
-    return states
+    return np.concatenate([after[:1] - size[:1], after])
 
 
 def _reserved(events: pa.Table) -> Int64s | None:
     if not _has_totals(events, "reserved"):
         return None
     after = _numbers(events, "reserved")
-    states: Int64s = np.concatenate([after[:1], after])
-    return states
+    return np.concatenate([after[:1], after])
 
 
 def _steps(recorded: list[dict[str, Any]], marks: list[dict[str, Any]], time_ns: Int64s) -> list[Step]:

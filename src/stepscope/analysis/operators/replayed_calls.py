@@ -182,14 +182,8 @@ def _add_rank(scope: Scope, rank: int, kind: str, names: Sequence[str], by_key: 
     for place in np.flatnonzero(requested).tolist():
         if (within := of_place.get(int(outer[place]))) is not None:
             within.within.add(calls.keys[calls.key[place]][0])
-    launched = zip(
-        launched_by.tolist(),
-        kernel_names,
-        kernels.column("dur_ns").to_pylist(),
-        kernels.column("launch_id").to_pylist(),
-        strict=True,
-    )
-    for place, name, ns, replay in launched:
+    durations, replays_of = (kernels.column(name).to_pylist() for name in ("dur_ns", "launch_id"))
+    for place, name, ns, replay in zip(launched_by.tolist(), kernel_names, durations, replays_of, strict=True):
         within_place = int(outer[place]) if place >= 0 else -1
         if (enclosing := of_place.get(within_place)) is None:
             continue

@@ -161,12 +161,8 @@ def _device_work(scope: Scope, conventions: Conventions) -> DeviceWork:
             )
     names = (*_KEYS, *_SUMMED)
     rows = {name: np.concatenate([part[name] for part in parts]) if parts else np.zeros(0, np.int64) for name in names}
-    return DeviceWork(
-        tuple(variants.of),  # type: ignore[arg-type]  # keys are what was numbered
-        tuple(kernels.of),  # type: ignore[arg-type]
-        tuple(modules.of),  # type: ignore[arg-type]
-        rows,
-    )
+    of_variants, of_kernels, of_modules = (tuple(codes.of) for codes in (variants, kernels, modules))
+    return DeviceWork(of_variants, of_kernels, of_modules, rows)  # type: ignore[arg-type]  # keys are what was numbered
 
 
 def _steps_of_ranks(scope: Scope) -> dict[int, tuple[int, ...] | None]:
@@ -206,19 +202,11 @@ def _of_rank(
     def variant(key: tuple[int, ...]) -> Variant:
         thing, main_kernel, device_number, copied_number, in_transform = key
         name, row, work, why, first = charges.things[thing]
-        return Variant(
-            name,
-            row.dims,
-            row.types,
-            row.strides,
-            work,
-            why,
-            charges.kernels[main_kernel],
-            kinds_of_device[device_number],
-            copy_kinds[copied_number] if copied_number >= 0 else "",
-            bool(in_transform) and work is not None and work.family == "convolution",
-            first,
-        )
+        copied_as = copy_kinds[copied_number] if copied_number >= 0 else ""
+        convolves = bool(in_transform) and work is not None and work.family == "convolution"
+        texts = (row.dims, row.types, row.strides)
+        device = kinds_of_device[device_number]
+        return Variant(name, *texts, work, why, charges.kernels[main_kernel], device, copied_as, convolves, first)
 
     distinct, which = distinct_rows(charges.thing, main, device, copied[call], transformed.astype(np.int64)[call])
     variant_code = variants.all(variant(counter) for counter in distinct)

@@ -67,8 +67,7 @@ def slower_names(scope: Scope, skew: RankSkew, rank: int, cause: str, limit: int
 
 def cause_shares(charged_ns: Array) -> Array:
     """The share of each cause in all that a rank did longer; negative for what it did shorter."""
-    shares: Array = charged_ns / max(charged_ns.clip(min=0).sum(), 1)
-    return shares
+    return charged_ns / max(charged_ns.clip(min=0).sum(), 1)
 
 
 def explain_delay(scope: Scope, skew: RankSkew, rank: int, *, recorded: bool = False) -> str:

@@ -40,7 +40,8 @@ from stepscope.analysis.steps.gaps import WAITS_FOR_DEVICE
 from stepscope.formats.consecutive import run_starts
 from stepscope.link.across_ranks.groups import POINT_TO_POINT
 from stepscope.link.across_ranks.matching import TOGETHER
-from stepscope.link.intervals import Intervals, split, union
+from stepscope.link.columns import places
+from stepscope.link.intervals import Intervals, expanded, split, union
 from stepscope.query.rank_exclusion import valid_ranks
 from stepscope.query.scope import Scope
 
@@ -145,8 +146,7 @@ class RankSkew:
     @property
     def charged_ns(self) -> Array:
         """The charge to the late rank of each row (ns): a column for each of `CAUSES`."""
-        charged: Array = self.causes_ns * self.weight[:, None]
-        return charged
+        return self.causes_ns * self.weight[:, None]
 
     def by_rank(self, values: Array, *, of: Array | None = None) -> dict[int, Array]:
         """Sums rows by late rank, or by the ranks in `of`: one column or several."""
@@ -243,12 +243,10 @@ class _Waits:
         order = np.lexsort((rows["rank"], self.match))
         code = self.match * (int(rows["rank"].max()) + 1) + rows["rank"]
         target = self.match * (int(rows["rank"].max()) + 1) + rows["last_rank"]
-        place = np.minimum(np.searchsorted(code[order], target), len(order) - 1)
-        last = order[place]
-        exists = (code[last] == target) & (rows["last_rank"] >= 0)
+        place = places(code[order], target)
         waits = (rows["wait_ns"] > 0) & (rows["last_rank"] >= 0) & (rows["last_rank"] != rows["rank"])
-        self.wait = np.flatnonzero(waits & exists)
-        self.late = last[self.wait]
+        self.wait = np.flatnonzero(waits & (place >= 0))
+        self.late = order[place[self.wait]]
         # In order of the last arrival: the waits within a wait ended before.
         order = np.argsort(rows["start_ns"][self.wait] + rows["wait_ns"][self.wait], kind="stable")
         self.wait, self.late = self.wait[order], self.late[order]
@@ -284,7 +282,7 @@ class _Waits:
             has_previous = place >= 0
             row = together[np.maximum(place, 0)]
             target = self.match[row] * ranks + late
-            other = by_code[np.minimum(np.searchsorted(code[by_code], target), len(code) - 1)]
+            other = by_code[places(code[by_code], target)]
             has_previous &= (code[other] == target) & (self.key[other] == self.key[self.late[mine]])
             self.since_wait[mine] = np.where(has_previous, row, -1)
             self.since_late[mine] = np.where(has_previous, other, -1)
@@ -459,8 +457,7 @@ class _Waits:
                 until = np.maximum.accumulate(self.stalls_ns[1, at])
                 low[mine] = at.start + np.searchsorted(until, self.start[side, rows_in[mine]], side="right")
             count = np.maximum(row[rows_in] - low, 0)
-            number = np.repeat(np.arange(len(rows_in)), count)
-            other = np.arange(len(number)) + np.repeat(low - np.cumsum(count) + count, count)
+            number, other = expanded(low, count)
             since, until = self.stalls_ns[:, other]
             cost = until - np.maximum(since, self.start[side, rows_in[number]])
             chosen = (cost > 0) & (until <= self.end[side, rows_in[number]])

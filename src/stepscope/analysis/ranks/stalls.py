@@ -42,18 +42,15 @@ class RankActivity:
         """By how much earlier each piece of work could have started, as far as its launch is known (ns)."""
         delay = np.where(self.launch == NEVER, _FOREVER, self.start - self.launch)
         min_delay = max(int(delay.min(initial=_FOREVER)), 0)
-        leads: Array = np.where(self.launch == NEVER, _FOREVER, np.maximum(delay - min_delay, 0))
-        return leads
+        return np.where(self.launch == NEVER, _FOREVER, np.maximum(delay - min_delay, 0))
 
     def waited(self, since: Array) -> Array:
         """When the host next returned from a wait for the device (ns): work launched later would also have moved."""
-        returned: Array = np.append(self.returned, _FOREVER)[np.searchsorted(self.returned, since)]
-        return returned
+        return np.append(self.returned, _FOREVER)[np.searchsorted(self.returned, since)]
 
     def ahead(self, work: Array, since: Array) -> Array:
         """By how much earlier pieces of work could have started, had the rank continued before a given time (ns)."""
-        leads: Array = np.where(self.launch[work] >= self.waited(since), _FOREVER, self.lead()[work])
-        return leads
+        return np.where(self.launch[work] >= self.waited(since), _FOREVER, self.lead()[work])
 
 
 @dataclass(frozen=True, slots=True)

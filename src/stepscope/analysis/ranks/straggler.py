@@ -111,8 +111,7 @@ def recorded_charges(skew: RankSkew) -> Array:
     """The charge of each wait (ns), a column per cause, without what lies before a recording."""
     from stepscope.analysis.ranks.skew import CAUSES
 
-    charged: Array = skew.charged_ns[:, : CAUSES.index("before the recording")]
-    return charged
+    return skew.charged_ns[:, : CAUSES.index("before the recording")]
 
 
 def _latest(late: Mapping[int, float], step_ns: float, *, max_share: float) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stepscope.analysis.recording import COMMUNICATION, COMPUTATION, COPY, FILL, Array, Columns
-from stepscope.link.intervals import Intervals, covered, union
+from stepscope.link.intervals import Intervals, covered, overlapping, union
 from stepscope.schema.arrays import Int64s
 
 PRECEDENCE = (COMPUTATION, COPY, FILL, COMMUNICATION)
@@ -35,7 +35,7 @@ def exclusive_shares(work: Columns, window_start: Array, window_end: Array) -> S
         rows = np.flatnonzero(work["work"] == kind)
         rows = rows[np.argsort(work["start_ns"][rows], kind="stable")]
         start, end = _not_yet_running(work["start_ns"][rows], work["end_ns"][rows])
-        piece, window = _by_window(start, end, window_start, window_end)
+        piece, window = overlapping(start, end, window_start, window_end)
         low = np.maximum(start[piece], window_start[window])
         high = np.minimum(end[piece], window_end[window])
         ns = high - low - covered(taken, low, high)
@@ -55,12 +55,3 @@ def _not_yet_running(start: Array, end: Array) -> tuple[Array, Array]:
     low = start.copy()
     low[1:] = np.maximum(start[1:], reach[:-1])
     return low, np.maximum(end, low)
-
-
-def _by_window(start: Array, end: Array, window_start: Array, window_end: Array) -> tuple[Array, Array]:
-    """The intervals and windows that overlap, as pairs of indices."""
-    first = np.searchsorted(window_end, start, side="right")
-    count = np.where(start < end, np.maximum(np.searchsorted(window_start, end, side="left") - first, 0), 0)
-    piece = np.repeat(np.arange(len(start)), count)
-    before = np.cumsum(count) - count
-    return piece, np.arange(len(piece)) - np.repeat(before - first, count)

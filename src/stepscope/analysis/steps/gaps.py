@@ -19,7 +19,7 @@ from stepscope.analysis.recording import (
     union_of,
 )
 from stepscope.formats.communication import ON_HOST
-from stepscope.link.intervals import Intervals, split
+from stepscope.link.intervals import Intervals, overlapping, split
 from stepscope.query.scope import Scope
 from stepscope.schema.device_work import WORK
 
@@ -147,10 +147,7 @@ def find_gaps(work: Columns, kernel_wait_ns: int, windows: Columns | None = None
     full = starts < ends
     starts, ends, cause = starts[full], ends[full], cause[full]
     # Consecutive steps touch, so they cannot be intersected as one `Intervals`.
-    low = np.searchsorted(ends, windows["start_ns"], side="right")
-    count = np.maximum(np.searchsorted(starts, windows["end_ns"], side="left") - low, 0)
-    window = np.repeat(np.arange(len(count)), count)
-    gap = np.arange(len(window)) + np.repeat(low - np.cumsum(count) + count, count)
+    window, gap = overlapping(windows["start_ns"], windows["end_ns"], starts, ends)
     clipped_start = np.maximum(starts[gap], windows["start_ns"][window])
     clipped_end = np.minimum(ends[gap], windows["end_ns"][window])
     full = clipped_start < clipped_end
@@ -184,5 +181,4 @@ def host_activity(scope: Scope, ranks: str = "rank >= 0") -> dict[tuple[int, int
 
 def main_activity(gaps: Gaps, host: list[Intervals]) -> Array:
     """What the host did for the largest part of each gap: an index into `HOST_ACTIVITIES`."""
-    activities: Array = split(gaps.start, gaps.end, host).argmax(axis=1)
-    return activities
+    return split(gaps.start, gaps.end, host).argmax(axis=1)

@@ -81,15 +81,9 @@ def collective(
     flops = 0
     if ranks_known in ("all_reduce", "reduce_scatter", "reduce") and n is not None and is_float(dtype):
         flops = message * (n - 1) // n
-    return Work(
-        formula=f"communication.{ranks_known}",
-        flops=flops,
-        bytes_read=None if size is None else elements_in * size,
-        bytes_written=None if size is None else elements_out * size,
-        dtype=dtype,
-        link_bytes=link,
-        notes=() if n is not None else ("size of the group not recorded",),
-    )
+    read, written = (None if size is None else elements * size for elements in (elements_in, elements_out))
+    notes = () if n is not None else ("size of the group not recorded",)
+    return Work(f"communication.{ranks_known}", flops, read, written, dtype, link_bytes=link, notes=notes)
 
 
 @MODELS.add(

@@ -323,16 +323,8 @@ def backward(call: Call, _: Conventions) -> Work | None:
     mask = _mask(call)
     if mask is None:
         part = _weight_part(grad, x, w.shape, positions)
-        return Work(
-            "convolution.backward",
-            part.flops,
-            None,
-            None,
-            part.dtype,
-            "matrix",
-            bound="lower",
-            notes=("which gradients were computed is not recorded: counted as one of them",),
-        )
+        notes = ("which gradients were computed is not recorded: counted as one of them",)
+        return Work("convolution.backward", part.flops, None, None, part.dtype, "matrix", bound="lower", notes=notes)
     parts: list[Work] = []
     if mask[0]:
         parts.append(_input_part(grad, w, x.shape, positions))

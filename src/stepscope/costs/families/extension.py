@@ -43,14 +43,9 @@ def rotary_embedding(call: Call, _: Conventions) -> Work | None:
     if len(cache.shape) != 2:
         return None
     rows = sized(positions.elements * cache.shape[1], cache.dtype)
-    return Work(
-        "elementwise.rotary_embedding",
-        flops=3 * (query.elements + (0 if key is None else key.elements)),
-        bytes_read=total(stored(positions, query, key), rows),
-        bytes_written=dense(query, key),
-        dtype=query.dtype,
-        notes=("all of each head taken to be rotated",),
-    )
+    flops = 3 * (query.elements + (0 if key is None else key.elements))
+    read, notes = total(stored(positions, query, key), rows), ("all of each head taken to be rotated",)
+    return Work("elementwise.rotary_embedding", flops, read, dense(query, key), query.dtype, notes=notes)
 
 
 @MODELS.add("elementwise.quantise", "_C::static_scaled_fp8_quant _C::dynamic_scaled_fp8_quant")

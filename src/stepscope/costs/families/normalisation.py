@@ -110,14 +110,9 @@ def batch_norm_backward(call: Call, _: Conventions) -> Work | None:
     if len(x.shape) < 2 or grad.shape != x.shape:
         return None
     training = True if training_at is None else call.flag(training_at)
-    mask = (True, True, True) if mask_at is None else call.flags(mask_at)
-    notes: tuple[str, ...] = ()
+    mask, notes = _requested((True, True, True) if mask_at is None else call.flags(mask_at), weight)
     if training is None:
-        training = True
-        notes += ("whether it trained is not recorded: counted as training",)
-    if mask is None or len(mask) != 3:
-        mask = (True, weight is not None, weight is not None)
-        notes += (_ALL,)
+        training, notes = True, ("whether it trained is not recorded: counted as training", *notes)
     n, channels = x.elements, x.shape[1]
     if training:
         flops = 9 * n if mask[0] else 5 * n if mask[1] or mask[2] else 0

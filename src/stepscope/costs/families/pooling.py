@@ -8,6 +8,7 @@ one has 16; the nearest neighbour is a copy. Weights of interpolations are not c
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from stepscope.costs.call import Call, Tensor, spread
 from stepscope.costs.work import Conventions, Models, Work, aten, by_name, dense, sized, stored, total
@@ -91,15 +92,8 @@ def pool(call: Call, _: Conventions) -> Work | None:
     shape_known = _related_output(call, x)
     if shape_known is None:
         return None
-    return Work(
-        "pooling.pool",
-        flops=x.elements,
-        bytes_read=stored(x),
-        bytes_written=_results(x, shape_known, indexed),
-        dtype=x.dtype,
-        bound="lower",
-        notes=("window not recorded: taken to tile the input, a lower bound",),
-    )
+    notes, written = ("window not recorded: taken to tile the input, a lower bound",), _results(x, shape_known, indexed)
+    return Work("pooling.pool", x.elements, stored(x), written, x.dtype, bound="lower", notes=notes)
 
 
 def _results(x: Tensor, count: int, indexed: int) -> int | None:
@@ -118,15 +112,11 @@ def pool_backward(call: Call, _: Conventions) -> Work | None:
         kernel = spread(call.integers(2), _rank(call))
         shape_known = kernel is not None
         flops = x.elements if kernel is None else grad.elements * (math.prod(kernel) + 1)
-    return Work(
-        "pooling.pool_backward",
-        flops=flops,
-        bytes_read=stored(grad, call.tensor(7) if maximum else None),
-        bytes_written=dense(x),
-        dtype=x.dtype,
-        bound="exact" if shape_known else "lower",
-        notes=() if shape_known else ("window not recorded: one addition for each element of the input",),
-    )
+    read = stored(grad, call.tensor(7) if maximum else None)
+    work = Work("pooling.pool_backward", flops, read, dense(x), x.dtype)
+    if shape_known:
+        return work
+    return replace(work, bound="lower", notes=("window not recorded: one addition for each element of the input",))
 
 
 @MODELS.add(

@@ -107,14 +107,8 @@ def reduction(call: Call, _: Conventions) -> Work | None:
     if results is not None:
         indices = 8 * results if row.indexed and not over_all else 0
         written = total(sized(results * row.results, out), indices)
-    return Work(
-        "reduction.reduce",
-        flops=flops if arithmetic else 0,
-        bytes_read=stored(x),
-        bytes_written=written,
-        dtype=real_of(x.dtype),
-        notes=() if results is not None else (_UNRECORDED,),
-    )
+    notes = () if results is not None else (_UNRECORDED,)
+    return Work("reduction.reduce", flops if arithmetic else 0, stored(x), written, real_of(x.dtype), notes=notes)
 
 
 @MODELS.add(

@@ -78,19 +78,14 @@ def network(call: Call, _: Conventions) -> Work | None:
     outs = sized(rows * state * directions, x.dtype)
     states = stored(call.tensor(layout.state), call.tensor(layout.cell or -1))
     backward = layout.output is not None
+    formula = "rnn.network"
     if backward:
+        formula, flops = "rnn.network_backward", 2 * flops
         read = total(x.stored_bytes, parameters, states, outs, outs)
         written = total(x.bytes, parameters, states)
     else:
         read, written = total(x.stored_bytes, parameters, states), total(outs, states)
-    return Work(
-        formula="rnn.network_backward" if backward else "rnn.network",
-        flops=2 * flops if backward else flops,
-        bytes_read=read,
-        bytes_written=written,
-        dtype=x.dtype,
-        unit="matrix",
-    )
+    return Work(formula, flops, read, written, x.dtype, "matrix")
 
 
 @MODELS.add("rnn.one_layer", "mkldnn_rnn_layer")
