@@ -16,6 +16,7 @@ from stepscope.analysis.recording import (
     every_step,
     groups,
     marks_steps,
+    once,
     rank_batches,
     recorded_times,
     steps_of,
@@ -139,12 +140,9 @@ class Times:
         return self.use[0].total(*self.use[1:]).ratios()[0][:3]
 
 
+@once
 def measure_times(scope: Scope) -> Times:
     """Adds up the event times of all recordings."""
-    return scope.cached((__name__, "times"), lambda: _measure(scope))
-
-
-def _measure(scope: Scope) -> Times:
     times = Times(marked=marks_steps(scope))
     rank_steps: dict[int, list[int]] = {}
     with every_step(scope) as all_steps:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from stepscope.query.scope import Scope
 from stepscope.schema.device_work import WORK
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Array = NDArray[Any]
 Columns = dict[str, Array]
 Recordings = dict[tuple[int, int], Columns]
@@ -43,13 +44,13 @@ RANKS_AT_ONCE, EVENTS_AT_ONCE = 64, 4_000_000
 _EVENTS = "SELECT rank, coalesce(sum(events_read), 0)::BIGINT AS events FROM source GROUP BY rank"
 
 
-def once(compute: Callable[[Scope], T]) -> Callable[[Scope], T]:
-    """Decorator: the result is computed once for a scope and shared by all questions about it."""
-    key = compute.__module__, compute.__qualname__
+def once(compute: Callable[Concatenate[Scope, P], T]) -> Callable[Concatenate[Scope, P], T]:
+    """Decorator: the result is computed once for a scope and further arguments, and shared by all questions about it."""
+    name = compute.__module__, compute.__qualname__
 
     @wraps(compute)
-    def cached(scope: Scope) -> T:
-        return scope.cached(key, lambda: compute(scope))
+    def cached(scope: Scope, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return scope.cached((*name, *args, *kwargs.items()), lambda: compute(scope, *args, **kwargs))
 
     return cached
 

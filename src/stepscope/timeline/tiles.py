@@ -113,15 +113,9 @@ def _merged(events: Columns, pieces: Merged, start: int, level: int) -> tuple[ND
         no_events = events.at(slice(0, 0))
         return (no_events.start, no_events.end, no_events.id, no_events.id, *no_events[2:])
     longest = longest_of(pieces.longest, first)
-    return (
-        events.start[first],
-        np.maximum.reduceat(events.end, first),
-        np.add.reduceat(pieces.events, first),
-        np.add.reduceat(pieces.busy, first),
-        events.name[longest],
-        events.kind[longest],
-        events.id[longest],
-    )
+    end = np.maximum.reduceat(events.end, first)
+    count, busy = (np.add.reduceat(column, first) for column in (pieces.events, pieces.busy))
+    return (events.start[first], end, count, busy, *(column[longest] for column in events[2:]))
 
 
 @dataclass(frozen=True, slots=True)

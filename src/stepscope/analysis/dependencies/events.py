@@ -133,19 +133,10 @@ def read_events(scope: Scope, rank: int, span: int, since: int, until: int) -> E
     exchanges = scope.numpy(_EXCHANGES, window)
     if len(exchanges["id"]) and main in busy:
         exchanges["end_ns"] = until_woken(exchanges["start_ns"], exchanges["end_ns"], busy[main])
-    return Events(
-        rank,
-        span,
-        work,
-        calls,
-        scope.numpy(_WAITS, window),
-        exchanges,
-        busy,
-        scope.numpy(_LOADER, window),
-        main,
-        scope.value("SELECT resolution_ns FROM rank WHERE rank = $rank", {"rank": rank}) or 0,
-        scope.numpy(_STEPS, {**window, "main": -1 if main is None else main}),
-    )
+    waits, loader = scope.numpy(_WAITS, window), scope.numpy(_LOADER, window)
+    steps = scope.numpy(_STEPS, {**window, "main": -1 if main is None else main})
+    resolution = scope.value("SELECT resolution_ns FROM rank WHERE rank = $rank", {"rank": rank}) or 0
+    return Events(rank, span, work, calls, waits, exchanges, busy, loader, main, resolution, steps)
 
 
 def places(ids: Array, numbers: Array) -> Array:

@@ -196,16 +196,9 @@ def joined_kernels(scope: Scope) -> Joined:
         range(len(kernels)), key=lambda at: (kernels[at].rule is None, -(kernels[at].device_ns or 0), kernels[at].name)
     )
     rank, ids, chosen = (np.concatenate([parts[at][column] for at in order]) for column in range(3))
-    return Joined(
-        tuple(kernels[at] for at in order),
-        rank,
-        ids,
-        chosen,
-        np.repeat(np.arange(len(order)), [len(parts[at][1]) for at in order]),
-        measurements,
-        totals["n"],
-        totals["ns"],
-    )
+    kernel = np.repeat(np.arange(len(order)), [len(parts[at][1]) for at in order])
+    ordered = tuple(kernels[at] for at in order)
+    return Joined(ordered, rank, ids, chosen, kernel, measurements, totals["n"], totals["ns"])
 
 
 def _classes(scope: Scope) -> list[_Class]:
@@ -344,15 +337,8 @@ def _of_recording(
 def _unmatched_kernel(measured: tuple[Measurement, ...]) -> MeasuredKernel:
     first = measured[0]
     durations = [launch.dur_ns * launch.launches for launch in measured if launch.dur_ns is not None]
-    return MeasuredKernel(
-        first.rank,
-        first.name,
-        first.grid or (None if first.blocks is None else str(first.blocks)),
-        first.block or (None if first.threads is None else str(first.threads)),
-        measured,
-        weighted_means((launch.values, float(launch.launches)) for launch in measured),
-        0,
-        sum(durations) if durations else None,
-        None,
-        None,
-    )
+    grid = first.grid or (None if first.blocks is None else str(first.blocks))
+    block = first.block or (None if first.threads is None else str(first.threads))
+    values = weighted_means((launch.values, float(launch.launches)) for launch in measured)
+    device_ns = sum(durations) if durations else None
+    return MeasuredKernel(first.rank, first.name, grid, block, measured, values, 0, device_ns, None, None)

@@ -22,7 +22,7 @@ import numpy as np
 
 from stepscope.analysis.attribution import LABELLED_WORK, NO_OPERATOR
 from stepscope.analysis.operators.calls import Codes, coded, distinct_calls, distinct_rows, numbered, operators
-from stepscope.analysis.recording import Array
+from stepscope.analysis.recording import Array, once
 from stepscope.costs import (
     FAMILIES,
     PRODUCTS,
@@ -159,12 +159,9 @@ def work_in_part(scope: Scope, rank: int) -> WorkInPart | None:
     return WorkInPart(rows["id"], rows["dur_ns"])
 
 
+@once
 def charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
     """Charges the device work of a rank, counted by some conventions."""
-    return scope.cached((__name__, rank, conventions), lambda: _charges_of(scope, rank, conventions))
-
-
-def _charges_of(scope: Scope, rank: int, conventions: Conventions) -> Charges:
     events = scope.rows(_EVENTS, {"rank": rank})
     count = events.num_rows
     kernel, kernel_names = coded(events.column("name"))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from stepscope.analysis.operators.calls import coded, distinct_rows
-from stepscope.analysis.recording import Array
+from stepscope.analysis.recording import Array, once
 from stepscope.link.columns import places
 from stepscope.query.scope import Scope
 from stepscope.schema.device_work import WORK
@@ -56,7 +55,7 @@ def operator_delays(scope: Scope, keys: Sequence[str]) -> dict[str, list[Any]]:
     """
     columns: dict[str, list[Any]] = {name: [] for name in ("name", "rank", *keys, "first_ns", "last_ns", "launching")}
     for rank in scope.ranks:
-        calls = scope.cached((__name__, rank), partial(_launching, scope, rank))
+        calls = _launching(scope, rank)
         groups, which = distinct_rows(*(calls.columns[key] for key in ("name", *keys)))
         for group in groups:
             columns["name"].append(calls.names[group[0]])
@@ -71,6 +70,7 @@ def operator_delays(scope: Scope, keys: Sequence[str]) -> dict[str, list[Any]]:
     return columns
 
 
+@once
 def _launching(scope: Scope, rank: int) -> _Launching:
     # A call's work is everything launched in it, whatever part of the recording is requested.
     tables = {"host": scope.unfiltered("host_event"), "device": scope.unfiltered("device_event")}

@@ -15,7 +15,7 @@ import numpy as np
 from stepscope.analysis.kernels.measured import Joined, joined_kernels
 from stepscope.analysis.operators.calls import Codes, coded, distinct_rows
 from stepscope.analysis.operators.charging import DIRECTIONS, Charges, WorkInPart, charges_of, work_in_part
-from stepscope.analysis.recording import Array, every_step
+from stepscope.analysis.recording import Array, every_step, once
 from stepscope.base.units import ratio_text
 from stepscope.costs import CLASSES, NOT_RECORDED, PRODUCTS, Conventions, Work, class_of, tensor_core_use
 from stepscope.formats.vocabulary import unknown_model
@@ -144,10 +144,10 @@ _KEYS = ("rank", "span", "device", "step", "module", "direction", "variant", "ke
 
 def device_work_of(scope: Scope, conventions: Conventions | None = None) -> DeviceWork:
     """The scope's device work with the work of its operators; cached in the scope."""
-    by = conventions or Conventions()
-    return scope.cached((__name__, by), lambda: _device_work(scope, by))
+    return _device_work(scope, conventions or Conventions())
 
 
+@once
 def _device_work(scope: Scope, conventions: Conventions) -> DeviceWork:
     variants, kernels, modules = Codes(), Codes(), Codes()
     with every_step(scope) as all_steps:

@@ -29,6 +29,7 @@ from stepscope.analysis.recording import (
     Recordings,
     device_work,
     marks_steps,
+    once,
     outer_depth,
     rank_batches,
     recorded_times,
@@ -159,15 +160,12 @@ class RankSkew:
         return ns / self.steps / max(1, len(self.ranks) - 1)
 
 
+@once
 def find_skew(scope: Scope) -> RankSkew | None:
     """Finds whom ranks waited for in the counted or requested steps; None if no collective was matched.
 
     All undamaged ranks are examined, whichever were requested: skew is relative to the others.
     """
-    return scope.cached((__name__, "skew of valid ranks"), lambda: _find_skew(scope))
-
-
-def _find_skew(scope: Scope) -> RankSkew | None:
     if scope.has_none("collective"):
         return None
     with (

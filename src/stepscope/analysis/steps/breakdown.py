@@ -181,20 +181,13 @@ def break_down(
             blocked = covered(_on_host(host.get(key), _BLOCKED), gap_start, gap_end)
             launched = gaps.cause[late] == HOST_WAIT
             waits = HostWaits(gap_start, gap_end, window, idle[late], blocked, launched)
+        timed = work and has_times(device[key])
+        communicates = operators and (key[0] not in lost or bool((doing == _HOST_COMMUNICATION).any()))
         yield Breakdown(
             *key,
             steps=of_recording,
             parts_ns=parts_ns[: len(of_recording["step"])],
-            measured=(
-                work and has_times(device[key]),
-                work,
-                work,
-                work or (operators and (key[0] not in lost or bool((doing == _HOST_COMMUNICATION).any()))),
-                runtime,
-                operators,
-                operators,
-                True,
-            ),
+            measured=(timed, work, work, work or communicates, runtime, operators, operators, True),
             device_span_ns=parts_ns[len(of_recording["step"]) :],
             idle_ns=idle_ns,
             waits=waits,

@@ -25,27 +25,15 @@ STEP_PARTS = (
     Part("kernel", "Kernel", "computation on the device", "at least one kernel that computes was running"),
     Part("copy", "Memcpy", "time in copies", "the device copied and no kernel computed"),
     Part("memset", "Memset", "time in fills", "the device filled memory and did nothing of the above"),
-    Part(
-        "communication",
-        "Communication",
-        "communication",
-        "ranks communicated or waited for each other, none of the above (exposed)",
-    ),
+    Part("communication", "Communication", "communication",
+         "ranks communicated or waited for each other, none of the above (exposed)"),
     Part("runtime", "Runtime", "time in runtime calls", "the host was in runtime calls and the device was idle"),
-    Part(
-        "dataloader",
-        "DataLoader",
-        "waiting for the DataLoader",
-        "the host waited for a batch of the DataLoader, none of the above",
-    ),
-    Part(
-        "cpu_exec",
-        "CPU Exec",
-        "time in operators and Python on the host",
-        "the host ran operators, annotated ranges or Python, none of the above",
-    ),
+    Part("dataloader", "DataLoader", "waiting for the DataLoader",
+         "the host waited for a batch of the DataLoader, none of the above"),
+    Part("cpu_exec", "CPU Exec", "time in operators and Python on the host",
+         "the host ran operators, annotated ranges or Python, none of the above"),
     Part("other", "Other", "time with nothing recorded", "nothing was recorded"),
-)
+)  # fmt: skip
 """In order of precedence; the names on screen are those of PyTorch's TensorBoard plugin."""
 PARTS = tuple(part.name for part in STEP_PARTS)
 DEVICE_PARTS = ("kernel", "copy", "memset")

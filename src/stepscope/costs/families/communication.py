@@ -66,24 +66,24 @@ def collective(
         elements_in: elements that this rank contributes.
         group_size: ranks that take part; None if not recorded.
     """
-    ranks_known = operation if operation in _SPELLINGS else collective_name(operation)
-    if ranks_known is None or elements_in < 0 or elements_out < 0:
+    name = operation if operation in _SPELLINGS else collective_name(operation)
+    if name is None or elements_in < 0 or elements_out < 0:
         return None
     size = size_of(dtype)
     n = group_size if group_size is not None and group_size > 0 else None
     message = elements_in
-    if ranks_known == "all_gather":
+    if name == "all_gather":
         message = elements_out
-    elif ranks_known in ("broadcast", "send_recv"):
+    elif name in ("broadcast", "send_recv"):
         message = max(elements_in, elements_out)
-    factor = bus_factor(ranks_known, n)
+    factor = bus_factor(name, n)
     link = None if size is None or factor is None else int(message * size * factor)
     flops = 0
-    if ranks_known in ("all_reduce", "reduce_scatter", "reduce") and n is not None and is_float(dtype):
+    if name in ("all_reduce", "reduce_scatter", "reduce") and n is not None and is_float(dtype):
         flops = message * (n - 1) // n
     read, written = (None if size is None else elements * size for elements in (elements_in, elements_out))
     notes = () if n is not None else ("size of the group not recorded",)
-    return Work(f"communication.{ranks_known}", flops, read, written, dtype, link_bytes=link, notes=notes)
+    return Work(f"communication.{name}", flops, read, written, dtype, link_bytes=link, notes=notes)
 
 
 @MODELS.add(
