@@ -235,19 +235,13 @@ def test_distinct_rows_are_those_of_a_set(rows):
 
 
 NAMES = ("aten::linear", "aten::mm", "my::unknown", "aten::relu")
+KERNELS = {"volta_sgemm": "computation", "elementwise_kernel": "computation", "Memset (Device)": "fill"}
 
 
 @examples(40)
 @given(
     forest=st.lists(st.tuples(st.integers(-1, 8), st.sampled_from(NAMES)), min_size=1, max_size=8),
-    kernels=st.lists(
-        st.tuples(
-            st.integers(-1, 7),
-            st.integers(0, 50),
-            st.sampled_from(["volta_sgemm", "elementwise_kernel", "Memset (Device)"]),
-        ),
-        max_size=12,
-    ),
+    kernels=st.lists(st.tuples(st.integers(-1, 7), st.integers(0, 50), st.sampled_from(sorted(KERNELS))), max_size=12),
 )
 def test_device_time_and_calls_add_up_whatever_launched_what(forest, kernels):
     """All device time is kept, and each call that launched something counts exactly once."""
@@ -258,12 +252,7 @@ def test_device_time_and_calls_add_up_whatever_launched_what(forest, kernels):
             for n, (parent, name) in enumerate(forest)
         ],
         "device_event": [
-            kernel(
-                operator if 0 <= operator < len(forest) else None,
-                ns,
-                name,
-                kind="fill" if name.startswith("Mem") else "computation",
-            )
+            kernel(operator if 0 <= operator < len(forest) else None, ns, name, kind=KERNELS[name])
             for operator, ns, name in kernels
         ],
     }

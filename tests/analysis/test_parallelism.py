@@ -28,12 +28,7 @@ from stepscope.analysis.ranks.parallelism import Parallelism, described, paralle
         ("mesh_dp_shard_mod_ep", "data"),
         ("mesh_ep", "expert"),
         ("mesh_pp", "pipeline"),
-        # names that tell nothing
-        ("default_pg", None),
-        ("undefined", None),
-        ("mesh_dim_0", None),
-        ("stepping", None),
-        ("", None),
+        *((name, None) for name in ("default_pg", "undefined", "mesh_dim_0", "stepping", "")),  # tell nothing
     ],
 )
 def test_descriptions_of_process_groups_are_known(description, kind):

@@ -12,13 +12,7 @@ from stepscope.costs.calibration import (
 from stepscope.costs.hardware import parse_hardware
 
 GPU = Measured(
-    device='A "new" GPU',
-    sm_count=100,
-    vector={"float32": 50e12},
-    matrix={"float16": 800e12, "tf32": 400e12},
-    memory_bytes_per_s=3.2e12,
-    host_bytes_per_s=55e9,
-    source="by hand",
+    'A "new" GPU', 100, {"float32": 50e12}, {"float16": 800e12, "tf32": 400e12}, 3.2e12, 55e9, source="by hand"
 )
 CPU = Measured("Some CPU", None, {"float32": 0.5e12}, {}, 40e9, None, "by hand")
 

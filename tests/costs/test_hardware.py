@@ -47,16 +47,9 @@ FOUND = [
     ("Intel(R) Data Center GPU Max 1550", "Intel Data Center GPU Max 1550 (one of two stacks)"),
 ]
 UNKNOWN = [
-    "NVIDIA H20",
-    "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
-    "NVIDIA GeForce RTX 4090 Laptop GPU",
-    "NVIDIA GeForce RTX 4090 D",
-    "NVIDIA GeForce RTX 3090 Ti",
-    "NVIDIA GeForce RTX 2080",
-    "Intel(R) Xeon(R) CPU",
-    "",
-    None,
-]
+    "NVIDIA H20", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 4090 D",
+    "NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 2080", "Intel(R) Xeon(R) CPU", "", None,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("reported", "row"), FOUND)

@@ -6,23 +6,12 @@ from stepscope.costs.dtype import SIZES, promote, recorded_dtype, scalar_type
 from stepscope.costs.families.pointwise import POINTWISE, entry
 from stepscope.costs.registry import BY_NAME
 
-WITHOUT_MODEL = {
-    "rrelu",  # another operator inside does it
-    "special_chebyshev_polynomial_t",
-    "special_chebyshev_polynomial_u",
-    "special_chebyshev_polynomial_v",
-    "special_chebyshev_polynomial_w",
-    "special_hermite_polynomial_h",
-    "special_hermite_polynomial_he",
-    "special_laguerre_polynomial_l",
-    "special_legendre_polynomial_p",
-    "special_shifted_chebyshev_polynomial_t",
-    "special_shifted_chebyshev_polynomial_u",
-    "special_shifted_chebyshev_polynomial_v",
-    "special_shifted_chebyshev_polynomial_w",
-    "mvlgamma",
-    "mvlgamma_",
-}
+_POLYNOMIALS = (
+    *(f"chebyshev_polynomial_{kind}" for kind in "tuvw"), *(f"shifted_chebyshev_polynomial_{kind}" for kind in "tuvw"),
+    "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p",
+)  # fmt: skip
+# Of rrelu another operator inside does the work.
+WITHOUT_MODEL = {"rrelu", "mvlgamma", "mvlgamma_", *(f"special_{name}" for name in _POLYNOMIALS)}
 
 
 @pytest.mark.torch

@@ -174,16 +174,11 @@ def test_every_operator_of_bert_that_launched_something_has_a_model(shared_trace
         assert not is_composite(row.name)
 
 
-@pytest.mark.parametrize(
-    "trace",
-    [
-        "bert_small_h100/trace",
-        "bert_small_mi300/trace",
-        "eager_b200_rank0of8/eager_trace",
-        "gpu_only_mi210/gpu_only_trace",
-        "triton/triton_example",
-    ],
-)
+TRACES = ("bert_small_h100/trace", "bert_small_mi300/trace", "eager_b200_rank0of8/eager_trace",
+          "gpu_only_mi210/gpu_only_trace", "triton/triton_example")  # fmt: skip
+
+
+@pytest.mark.parametrize("trace", TRACES)
 def test_the_devices_of_the_traces_have_a_peak(shared_traces, trace) -> None:
     path = shared_traces / "kineto" / f"{trace}.json.gz"
     with gzip.open(path, "rt", encoding="utf-8", errors="replace") as stream:

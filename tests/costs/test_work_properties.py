@@ -286,8 +286,7 @@ def test_hostile_texts_give_none_or_sound_work(name, dims, types, strides, value
 
 argument = st.one_of(
     st.tuples(st.lists(st.integers(0, 5), max_size=5), st.sampled_from(["float", "long int", "bool"])),
-    st.tuples(st.lists(st.lists(st.integers(0, 4), max_size=3), min_size=1, max_size=3),
-              st.just("TensorList")),
+    st.tuples(st.lists(st.lists(st.integers(0, 4), max_size=3), min_size=1, max_size=3), st.just("TensorList")),
     st.tuples(st.just([]), st.sampled_from(["Scalar", "", "ScalarList", "Int", "TensorList"])),
 )  # fmt: skip
 value = st.sampled_from(

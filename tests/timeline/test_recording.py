@@ -37,8 +37,7 @@ ROWS = {
     "step": [{"step": 1, "start_ns": 0, "end_ns": 180}, {"step": 2, "start_ns": 170, "end_ns": 240}],
     "counter": [{"track": "GPU 0", "series": "SM", "time_ns": t, "value": v, "unit": "%"}
                 for t, v in ((5, 1.0), (50, 3.0), (60, float("nan")))],
-    "memory_event": [{"time_ns": 30, "device_kind": "cuda", "device": 0, "bytes": 8,
-                      "total_allocated_bytes": 8}],
+    "memory_event": [{"time_ns": 30, "device_kind": "cuda", "device": 0, "bytes": 8, "total_allocated_bytes": 8}],
 }  # fmt: skip
 
 
