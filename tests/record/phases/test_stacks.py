@@ -122,7 +122,7 @@ def test_a_recording_names_what_the_loop_does_beside_its_phases(tmp_path: Path) 
         (verdict,) = trace.phases(by="verdict").rows()[:1]
         top = trace.hotspots().rows()[0]
     assert verdict["kind"] == "residual"
-    assert "samples of it" in verdict["evidence"]
+    assert "of its" in verdict["evidence"]
     assert "_makes_a_batch" in verdict["evidence"]
     assert "logging" not in verdict["evidence"]
     assert top["function"] == "_makes_a_batch"

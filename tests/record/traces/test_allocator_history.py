@@ -86,20 +86,6 @@ def test_what_fails_when_memory_runs_out_never_reaches_the_job(tmp_path: Path, m
         cuda.observers[0](0, 1, 2, 3)
 
 
-def test_an_older_torch_is_asked_in_its_own_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Cuda(monkeypatch)
-    recorded: list[Any] = []
-
-    def record(enabled: Any) -> None:
-        recorded.append(enabled)
-
-    monkeypatch.setattr("torch.cuda.memory._record_memory_history", record)
-    history = AllocatorHistory()
-    history.start(tmp_path, "oom")
-    history.keep(tmp_path, "job")
-    assert recorded == [True, None]
-
-
 def test_a_training_on_the_host_recorded_with_memory_has_the_peak_of_its_events(tmp_path: Path) -> None:
     import gzip
     import json
