@@ -42,7 +42,7 @@ def test_the_first_rows_are_those_of_each_job(unlike):
         assert answer.rows() == [{"job": "a", "name": "first"}, {"job": "b", "name": "first"}]
         every = trace.operators(sort="name:desc", columns=["name"])
         assert [row["name"] for row in every] == ["last", "last", "first", "first"]
-        lines = [line.text for line in trace.operators().lines(width=80, most=2)]
+        lines = [line.text for line in trace.operators().lines(width=80, limit=2)]
         assert [line.split()[:2] for line in lines[2:4]] == [["a", "first"], ["b", "first"]]
         assert lines[4] == "(2 more rows)"
 

@@ -62,7 +62,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
             afresh = ask(find(question), store, **asked)
         assert answer.to_dict() == afresh.to_dict()
         assert answer.arrow.equals(afresh.arrow)
-        assert answer.asked == afresh.asked
+        assert answer.arguments == afresh.arguments
         return computed
 
     return run

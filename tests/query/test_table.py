@@ -169,10 +169,10 @@ def test_rows_of_a_tree_that_were_sorted_are_not_indented():
         drawing="tree",
     )
     answer = Table(tree, pa.table({"name": ["model", "layer"], "depth": [0, 1]}))
-    assert any(line.text.startswith("  layer") for line in answer.lines(width=80, most=None))
-    rows = [line.text.split()[0] for line in answer.sort("depth").lines(width=80, most=None)[2:]]
+    assert any(line.text.startswith("  layer") for line in answer.lines(width=80, limit=None))
+    rows = [line.text.split()[0] for line in answer.sort("depth").lines(width=80, limit=None)[2:]]
     assert rows == ["layer", "model"]
-    assert not any(line.text.startswith(" ") for line in answer.sort("depth").lines(width=80, most=None))
+    assert not any(line.text.startswith(" ") for line in answer.sort("depth").lines(width=80, limit=None))
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,12 @@ def table_of(*rows, question=QUESTION, **more) -> Table:
 
 
 def grid_lines(table: Table, *, width: int, most: int | None, whole: bool = False) -> list[Line]:
-    return table.lines(width=width, most=most, whole=whole)
+    return table.lines(width=width, limit=most, complete=whole)
 
 
 def grid_text(table: Table, *, width: int, most: int) -> str:
     """As the prompt shows it: no line is wider than the width."""
-    lines = table.lines(width=width, most=most)
+    lines = table.lines(width=width, limit=most)
     return "\n".join(shortened(line.text, width) for line in lines)
 
 
@@ -42,7 +42,7 @@ def test_names_are_left_and_numbers_right_with_their_units():
 
 def test_letters_that_take_two_columns_of_a_terminal_are_counted_as_two():
     table = table_of(("行列" * 20, 1_500, 7), ("e\N{COMBINING ACUTE ACCENT}mu", 1_000, 7))
-    lines = [line.text for line in table.lines(width=36, most=None)][1:4]
+    lines = [line.text for line in table.lines(width=36, limit=None)][1:4]
     assert lines == [
         "name                           total",
         "行列行列行列行列…行列行列   1.500 µs",
@@ -57,7 +57,7 @@ def test_shares_are_drawn_where_lines_are_wide():
         ("gemm", 0.5, 1), ("add", 0.125, 2), ("relu", 0.0, 3), ("none", None, 4),
         question=replace(QUESTION, columns=(NAME, share, Column("calls", "int", "calls"))),
     )  # fmt: skip
-    wide = [line.text for line in table.lines(width=110, most=None, bars=True)]
+    wide = [line.text for line in table.lines(width=110, limit=None, bars=True)]
     assert wide[1:] == [
         "name   share            calls",
         "gemm  50.0 %  ████████      1",
@@ -66,7 +66,7 @@ def test_shares_are_drawn_where_lines_are_wide():
         "none       –                4",
     ]
     for asked in ({"width": 109, "bars": True}, {"width": 200}):
-        plain = [line.text for line in table.lines(most=None, **asked)]
+        plain = [line.text for line in table.lines(limit=None, **asked)]
         assert plain[2] == "gemm  50.0 %      1"
 
 

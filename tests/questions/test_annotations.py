@@ -287,7 +287,7 @@ def test_by_path_a_range_stands_below_the_one_around_it_on_its_thread(diff):
 
 
 def test_a_terminal_shows_the_tree_by_indenting_names(answer):
-    lines = [line.text for line in answer("annotations", {"host_event": TREE}, by="path").lines(width=100, most=9)]  # fmt: skip
+    lines = [line.text for line in answer("annotations", {"host_event": TREE}, by="path").lines(width=100, limit=9)]  # fmt: skip
     assert [line.split("  1 ")[0].rstrip() for line in lines[2:5]] == [
         "epoch", "  block", "    block",
     ]  # fmt: skip

@@ -50,7 +50,7 @@ def test_a_recording_that_has_only_the_sum_of_shared_memory_has_no_parts_of_it(d
 def test_a_long_trace_is_cut_in_a_terminal_and_complete_as_data(answer):
     rows = [{**KERNEL, "start_ns": 2_315_021_334 + i, "dur_ns": 5} for i in range(1000)]
     table = answer("gpu-trace", {"device_event": rows})
-    lines = [line.text for line in table.lines(width=80, most=30)]
+    lines = [line.text for line in table.lines(width=80, limit=30)]
     assert lines[3].startswith("2.315021 s")
     assert any("970 more rows" in line for line in lines)
     assert table.to_csv().count("\n") == 1001

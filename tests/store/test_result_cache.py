@@ -20,7 +20,7 @@ ROWS = pa.table({"n": pa.array([1, None], pa.int16()), "t": ["a", "\u00e9"]}, me
 @pytest.fixture
 def cache(tmp_path: Path) -> ResultCache:
     cache = ResultCache(tmp_path)
-    cache.put(KEY, ROWS)
+    cache.set(KEY, ROWS)
     return cache
 
 
@@ -55,7 +55,7 @@ def test_a_result_comes_back_with_types_and_metadata(cache: ResultCache) -> None
 def test_a_damaged_or_forged_result_counts_as_missing(cache: ResultCache, file: Path, damage) -> None:
     file.write_bytes(damage(file.read_bytes()))
     assert cache.get(KEY) is None
-    cache.put(KEY, ROWS)
+    cache.set(KEY, ROWS)
     assert cache.get(KEY) is not None
 
 
@@ -75,11 +75,11 @@ def test_a_place_that_cannot_be_written_is_left_alone(tmp_path: Path) -> None:
     elsewhere.mkdir()
     (elsewhere / "1").touch()
     (store / RESULTS_FOLDER).symlink_to(elsewhere)  # a stranger's store
-    ResultCache(store).put(KEY, ROWS)
+    ResultCache(store).set(KEY, ROWS)
     assert [path.name for path in elsewhere.iterdir()] == ["1"]
     (store / RESULTS_FOLDER).unlink()
     (store / RESULTS_FOLDER).touch()
-    ResultCache(store).put(KEY, ROWS)
+    ResultCache(store).set(KEY, ROWS)
     assert ResultCache(store).get(KEY) is None
 
 
@@ -89,14 +89,14 @@ def test_the_oldest_results_are_deleted_first(tmp_path: Path, monkeypatch: pytes
     (tmp_path / RESULTS_FOLDER).mkdir()
     (tmp_path / RESULTS_FOLDER / "notes.txt").touch()
     for number, key in enumerate(keys):
-        cache.put(key, ROWS)
+        cache.set(key, ROWS)
         os.utime(tmp_path / RESULTS_FOLDER / key, (number, number)) if number < 4 else None
     assert [cache.get(key) is not None for key in keys] == [False, False, True, True, True]
     assert (tmp_path / RESULTS_FOLDER / "notes.txt").exists()
     monkeypatch.setattr(result_cache, "MAX_BYTES", (tmp_path / RESULTS_FOLDER / keys[4]).stat().st_size)
-    cache.put(keys[0], ROWS)
+    cache.set(keys[0], ROWS)
     assert [cache.get(key) is not None for key in keys] == [True, False, False, False, False]
-    cache.put(keys[1], pa.table({"n": [os.urandom(4096).hex()]}))
+    cache.set(keys[1], pa.table({"n": [os.urandom(4096).hex()]}))
     assert cache.get(keys[1]) is None, "it is too large"
 
 

@@ -102,7 +102,7 @@ def test_it_is_read_once(piped):
 
 def test_what_does_not_end_is_refused_before_it_fills_the_disk(piped, monkeypatch):
     folder = piped(bytes(5 << 20))
-    monkeypatch.setattr(standard_input, "MOST_BYTES", 3 << 20)
+    monkeypatch.setattr(standard_input, "MAX_BYTES", 3 << 20)
     with pytest.raises(SourceError, match="holds more than 3 MiB"):
         stepscope.open("-")
     assert list(folder.iterdir()) == []

@@ -52,7 +52,7 @@ def answer_query(scope: Scope, text: str, *, top: int | None = None) -> Table:
     answers = {name: table.arrow for name, table in tables.items()}
     try:
         with scope.with_temp_tables(ANSWERS, answers) if answers else nullcontext():
-            rows = scope.rows(text, most=None if top is None else top + 1)
+            rows = scope.rows(text, limit=None if top is None else top + 1)
     except duckdb.Error as error:
         raise sql_error(error) from None
     note = "" if rows.num_rows else "The query found no rows."

@@ -93,13 +93,13 @@ def command(
     """
     from stepscope.api.trace import open_trace
     from stepscope.store.build import import_source
-    from stepscope.store.memory import LEAST
+    from stepscope.store.memory import MINIMUM
 
     form = chosen_form(given)
-    if memory is not None and memory < LEAST:
+    if memory is not None and memory < MINIMUM:
         raise UsageError(
             f"an import needs more than {bytes_text(memory)} of memory",
-            hint=f"allow {LEAST >> 20}MiB or more, most of which its libraries take",
+            hint=f"allow {MINIMUM >> 20}MiB or more, most of which its libraries take",
             slug="too-little-memory",
         )
     with progress_on() as progress:

@@ -57,14 +57,14 @@ def apportion(
     np.add.at(sums, group, weight)
     if sums.dtype != object and sums.max(initial=0) >= 1 << 31:
         sums = sums.astype(object)  # products of remainder and weight may exceed 64 bits
-    whole = sums[group]
-    rest = amount % whole * weight
-    down = amount // whole * weight + rest // whole
-    remainder = rest % whole
+    total_weight = sums[group]
+    product = amount % total_weight * weight
+    down = amount // total_weight * weight + product // total_weight
+    remainder = product % total_weight
     left = np.zeros(groups, dtype=sums.dtype)
     np.add.at(left, group, remainder)
     missing = (left // np.maximum(sums, 1)).astype(np.int64)
-    order = np.lexsort((-(remainder / whole).astype(np.float64), group))
+    order = np.lexsort((-(remainder / total_weight).astype(np.float64), group))
     ordered = group[order]
     position = np.arange(len(order)) - np.searchsorted(ordered, ordered)
     down[order[position < missing[ordered]]] += 1

@@ -14,7 +14,7 @@ from stepscope.base.known_names import check_name
 from stepscope.base.plugins import named
 from stepscope.formats.evidence import SUBJECTS, bears_on
 from stepscope.query.cached_answers import get_or_compute
-from stepscope.query.declare import MOST, RANK, Parameter, Question
+from stepscope.query.declare import MAX_NUMBER, RANK, Parameter, Question
 from stepscope.query.event_filter import EVERYTHING, EventFilter
 from stepscope.query.rank_exclusion import all_damaged, damaged_ranks, ranks_without_their_device, without_ranks
 from stepscope.query.rows import as_declared, note_of, rests_on_of
@@ -103,16 +103,16 @@ def ask(
             this part.
         StepScopeError: the question comes from a plug-in, which failed.
     """
-    asked = check_asked(question, top=top, columns=columns, sort=sort, **parameters)
-    part.check_allowed(question, asked.get("by"))
-    own_ranks, own_steps = (None if one is None else tuple(one) for one in (ranks, steps))
+    arguments = check_asked(question, top=top, columns=columns, sort=sort, **parameters)
+    part.check_allowed(question, arguments.get("by"))
+    chosen_ranks, chosen_steps = (None if numbers is None else tuple(numbers) for numbers in (ranks, steps))
 
     def make() -> Table:
-        with Scope(store, own_ranks, own_steps, part) as scope:
-            return _table(question, scope, asked)
+        with Scope(store, chosen_ranks, chosen_steps, part) as scope:
+            return _table(question, scope, arguments)
 
     with named(question.added_by), reading(store):
-        table = get_or_compute(question, store, own_ranks, own_steps, part, asked, make)
+        table = get_or_compute(question, store, chosen_ranks, chosen_steps, part, arguments, make)
     return _part(table, top, columns, sort)
 
 
@@ -124,27 +124,27 @@ def ask_within(question: Question, scope: Scope, **parameters: Any) -> Table:
         UsageError: a parameter or choice does not exist, or the question does not take this part.
         StepScopeError: the question comes from a plug-in, which failed.
     """
-    asked = check_asked(question, **parameters)
-    scope.part.check_allowed(question, asked.get("by"))
+    arguments = check_asked(question, **parameters)
+    scope.part.check_allowed(question, arguments.get("by"))
 
     def make() -> Table:
-        return _table(question, scope, asked)
+        return _table(question, scope, arguments)
 
     with named(question.added_by), reading(scope.store):
         if not scope.is_complete:
             return make()
-        return get_or_compute(question, scope.store, None, None, EVERYTHING, asked, make)
+        return get_or_compute(question, scope.store, None, None, EVERYTHING, arguments, make)
 
 
-def _table(question: Question, scope: Scope, asked: Mapping[str, Any]) -> Table:
-    told, damaged, whose = _answered(question, scope, asked)
-    rows = as_declared(question, told)
-    note, entire = note_of(told), not (scope.part or scope.steps is not None)
+def _table(question: Question, scope: Scope, arguments: Mapping[str, Any]) -> Table:
+    rows_of_question, damaged, whose = _answered(question, scope, arguments)
+    rows = as_declared(question, rows_of_question)
+    note, entire = note_of(rows_of_question), not (scope.part or scope.steps is not None)
     if not rows.num_rows and not (note and entire and scope.ranks == scope.store.ranks):
         note = _note(question, scope)
     note = f"{scope.part.words()} {note}".strip()
-    checks = failed_checks(scope, _rests_on(told, question), damaged, whose)
-    return Table(question, rows, _sources(scope), checks, note, asked, ranks=len(scope.ranks))
+    checks = failed_checks(scope, _rests_on(rows_of_question, question), damaged, whose)
+    return Table(question, rows, _sources(scope), checks, note, arguments, ranks=len(scope.ranks))
 
 
 def ask_several(
@@ -172,21 +172,21 @@ def ask_several(
         StoreError: a file of a store cannot be read.
         UsageError: a column, parameter or choice does not exist.
     """
-    asked = check_asked(question, top=top, columns=columns, sort=sort, **parameters)
+    arguments = check_asked(question, top=top, columns=columns, sort=sort, **parameters)
     part = recordings[0].scope.part
-    part.check_allowed(question, asked.get("by"))
+    part.check_allowed(question, arguments.get("by"))
     with reading(*(recording.scope.store for recording in recordings)):
-        told = question.answer(recordings, **asked)
-        rests_on = _rests_on(told, question)
+        rows_of_question = question.answer(recordings, **arguments)
+        rests_on = _rests_on(rows_of_question, question)
         sources = [path for recording in recordings for path in _sources(recording.scope)]
         checks = [
             {**check, "explanation": f"{recording.role}: {check['explanation']}"}
             for recording in recordings
             for check in failed_checks(recording.scope, rests_on)
         ]
-    rows = as_declared(question, told)
-    note = f"{part.words()} {note_of(told)}".strip()
-    table = Table(question, rows, tuple(sources), tuple(checks), note, asked)
+    rows = as_declared(question, rows_of_question)
+    note = f"{part.words()} {note_of(rows_of_question)}".strip()
+    table = Table(question, rows, tuple(sources), tuple(checks), note, arguments)
     return _part(table, top, columns, sort)
 
 
@@ -204,12 +204,12 @@ def check_asked(
         UsageError: a column, parameter or choice does not exist, or fewer than one row was asked for.
     """
     check_top(top)
-    asked = _complete(question, parameters)
+    arguments = _complete(question, parameters)
     if columns is not None:
         _check_columns(columns, question)
     if sort is not None:
         _check_columns([sort_key(sort)[0]], question)
-    return asked
+    return arguments
 
 
 def _part(table: Table, top: int | None, columns: Sequence[str] | None, sort: str | None) -> Table:
@@ -233,9 +233,9 @@ def _sources(scope: Scope) -> tuple[str, ...]:
     return scope.cached(SOURCES, lambda: tuple(scope.sql(SOURCES).column("path").to_pylist()))
 
 
-def _rests_on(told: pa.Table, question: Question) -> tuple[str, ...]:
-    own = rests_on_of(told)
-    return question.rests_on if own is None else own
+def _rests_on(rows: pa.Table, question: Question) -> tuple[str, ...]:
+    stated = rests_on_of(rows)
+    return question.rests_on if stated is None else stated
 
 
 def failed_checks(
@@ -243,20 +243,20 @@ def failed_checks(
 ) -> tuple[dict[str, Any], ...]:
     """Returns the checks that found something and concern this evidence. Those of damaged ranks get a sentence that
     says which ranks the figures cover."""
-    known = tuple(rests_on)
+    evidence = tuple(rests_on)
     checks = scope.cached(_FAILED_CHECKS, lambda: scope.sql(_FAILED_CHECKS).to_pylist())
-    found = tuple(check for check in checks if bears_on(check["affects"], known))
+    failed = tuple(check for check in checks if bears_on(check["affects"], evidence))
     if not whose:
-        return found
+        return failed
     return tuple(
         {**check, "explanation": f"{check['explanation']} {whose}"}
         if check["rank"] in damaged and SUBJECTS.get(check["check"]) != "job"
         else check
-        for check in found
+        for check in failed
     )
 
 
-def _answered(question: Question, scope: Scope, asked: Mapping[str, Any]) -> tuple[pa.Table, tuple[int, ...], str]:
+def _answered(question: Question, scope: Scope, arguments: Mapping[str, Any]) -> tuple[pa.Table, tuple[int, ...], str]:
     """Runs the question; returns its rows, the ranks with damaged recordings, and a sentence on which ranks it covers.
 
     Where ranks are combined or compared, damaged ones are left out if another rank has what was asked for. A row
@@ -265,31 +265,33 @@ def _answered(question: Question, scope: Scope, asked: Mapping[str, Any]) -> tup
     if question.steps == "trace":
         scope.check_traced()
     if not question.across_ranks:
-        told = question.answer(scope, **asked)
-        rests_on = _rests_on(told, question)
+        rows = question.answer(scope, **arguments)
+        rests_on = _rests_on(rows, question)
         if all_damaged(scope, rests_on):
-            return told, scope.ranks, _OF_DAMAGED
+            return rows, scope.ranks, _OF_DAMAGED
         damaged = damaged_ranks(scope, rests_on)
-        if not damaged or RANK.name in told.column_names:
-            return told, (), ""
+        if not damaged or RANK.name in rows.column_names:
+            return rows, (), ""
     elif all_damaged(scope, question.rests_on):
-        return question.answer(scope, **asked), scope.ranks, _OF_DAMAGED
+        return question.answer(scope, **arguments), scope.ranks, _OF_DAMAGED
     else:
         damaged = damaged_ranks(scope, question.rests_on)
-    with without_ranks(scope, damaged) as own:
-        whose = "" if not damaged else _OF_DAMAGED if own is scope else _OF_THE_OTHERS
-        return question.answer(own, **asked), damaged, whose
+    with without_ranks(scope, damaged) as undamaged:
+        whose = "" if not damaged else _OF_DAMAGED if undamaged is scope else _OF_THE_OTHERS
+        return question.answer(undamaged, **arguments), damaged, whose
 
 
 def _check_columns(columns: Sequence[str], question: Question) -> None:
-    known = [c.name for c in question.columns]
+    declared = [c.name for c in question.columns]
     several = isinstance(columns, Iterable) and not isinstance(columns, str)
     if not several or not all(isinstance(name, str) for name in columns):
-        raise wrong_argument(f"columns={columns!r} is not a list of names", f"give some, as in columns=[{known[0]!r}]")
+        raise wrong_argument(
+            f"columns={columns!r} is not a list of names", f"give some, as in columns=[{declared[0]!r}]"
+        )
     if not columns:
-        raise UsageError("no columns", hint=f"there is: {', '.join(known)}", slug="unknown-column")
+        raise UsageError("no columns", hint=f"there is: {', '.join(declared)}", slug="unknown-column")
     for position, name in enumerate(columns):
-        check_name(name, known, "column", of=question.name)
+        check_name(name, declared, "column", of=question.name)
         if name in columns[:position]:
             raise UsageError(f"column {name!r} is named twice", hint="name it once", slug="column-twice")
 
@@ -313,10 +315,10 @@ def _checked(parameter: Parameter, value: Any) -> Any:
             hint=f"{parameter.name}: {parameter.meaning}",
             slug="bad-parameter",
         )
-    least, largest = parameter.within
+    low, high = parameter.within
     number: Any = value
-    if parameter.type in ("int", "float") and not least <= number <= largest:  # refuses NaN, too
-        allowed = f"{least} or more" if largest == MOST else f"{least} to {largest}"
+    if parameter.type in ("int", "float") and not low <= number <= high:  # refuses NaN, too
+        allowed = f"{low} or more" if high == MAX_NUMBER else f"{low} to {high}"
         raise UsageError(
             f"{parameter.name}={value} is not {allowed}",
             hint=f"{parameter.name}: {parameter.meaning}",

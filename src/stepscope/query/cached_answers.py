@@ -40,7 +40,7 @@ def get_or_compute(
     ranks: tuple[int, ...] | None,
     steps: tuple[int, ...] | None,
     part: EventFilter,
-    asked: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     compute: Callable[[], Table],
 ) -> Table:
     """Returns the cached answer, else computes and caches it."""
@@ -58,21 +58,21 @@ def get_or_compute(
     libraries = [name for name in metadata_folders() if name.startswith(_LIBRARIES)]
     code = code_digest(module.split(".")[1])
     filters = (part.name, part.under, part.window)
-    key = key_of(store.facts["crc32"], code, libraries, devices, question.name, ranks, steps, filters, dict(asked))
+    key = key_of(store.facts["crc32"], code, libraries, devices, question.name, ranks, steps, filters, dict(arguments))
     if key is None:
         return compute()
     rows = store.results.get(key)
-    if rows is not None and (table := _answer(rows, question, asked)) is not None:
+    if rows is not None and (table := _answer(rows, question, arguments)) is not None:
         return table
     table = compute()
     if len(table) <= MAX_ROWS:
         about = {"sources": table.sources, "checks": table.checks, "note": table.note, "ranks": table.ranks}
         metadata = {**(table.arrow.schema.metadata or {}), _METADATA: json.dumps(about)}
-        store.results.put(key, table.arrow.replace_schema_metadata(metadata))
+        store.results.set(key, table.arrow.replace_schema_metadata(metadata))
     return table
 
 
-def _answer(rows: pa.Table, question: Question, asked: Mapping[str, Any]) -> Table | None:
+def _answer(rows: pa.Table, question: Question, arguments: Mapping[str, Any]) -> Table | None:
     """The answer in a cached result; None if it is none to the question: the file may come from a stranger."""
     with suppress(TypeError, ValueError, AttributeError, LookupError, NotImplementedError):
         metadata = dict(rows.schema.metadata or {})
@@ -84,5 +84,5 @@ def _answer(rows: pa.Table, question: Question, asked: Mapping[str, Any]) -> Tab
         )
         answer = as_declared(question, rows.replace_schema_metadata(metadata or None))
         if answer.num_columns and answer.schema.equals(rows.schema) and are_texts and are_checks and type(ranks) is int:
-            return Table(question, answer, tuple(sources), tuple(checks), note, asked, ranks=ranks)
+            return Table(question, answer, tuple(sources), tuple(checks), note, arguments, ranks=ranks)
     return None

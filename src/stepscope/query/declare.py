@@ -119,7 +119,7 @@ SPAN = Column("span", "int", "which of the rank's recordings, from 0", visible="
 DEVICE = Column("device", "int", "index of the device in its process")
 STEP = Column("step", "int", "number of the step, as the program counts")
 
-MOST = (1 << 63) - 1
+MAX_NUMBER = (1 << 63) - 1
 """The largest number in SQL and arrays."""
 
 
@@ -146,7 +146,7 @@ class Parameter:
     meaning: str
     default: Any = None
     choices: tuple[str, ...] = ()
-    within: tuple[float, float] = (0, MOST)
+    within: tuple[float, float] = (0, MAX_NUMBER)
     form: bool = False
     picks: tuple[str] | tuple[str, str] | None = None
 
@@ -211,9 +211,9 @@ class Declaration:
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"{self.name!r} is not a name for a question: write it like device-time")
         for kind, declared in ((Column, self.columns), (Parameter, self.parameters)):
-            for one in declared:
-                if not isinstance(one, kind) or one.type not in get_args(Type):
-                    raise TypeError(f"{self.name}: {one!r} is no {kind.__name__} of a known type")
+            for item in declared:
+                if not isinstance(item, kind) or item.type not in get_args(Type):
+                    raise TypeError(f"{self.name}: {item!r} is no {kind.__name__} of a known type")
         if taken := SHARED.intersection(parameter.name for parameter in self.parameters):
             raise ValueError(f"{self.name}: every question has {', '.join(sorted(taken))} already")
         if self.group not in ("", *get_args(Group)):
@@ -226,7 +226,7 @@ class Declaration:
 
     def __call__(self, answer: Callable[..., pa.Table]) -> Question:
         """Returns the question that the decorated function answers."""
-        declared = {one.name: getattr(self, one.name) for one in fields(self)}
+        declared = {field.name: getattr(self, field.name) for field in fields(self)}
         return Question(**declared, answer=answer, explanation=answer.__doc__ or "")
 
     @property

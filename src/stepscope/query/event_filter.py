@@ -54,7 +54,9 @@ _TAKES: dict[About, frozenset[Filter]] = {
 def filters_of(question: Question) -> dict[str | None, tuple[Filter, ...]]:
     """The filters that a question takes, by the value of `by` if that decides, else under None."""
     of_forms = {None: question.about} if isinstance(question.about, str) else question.about
-    return {by: tuple(one for one in get_args(Filter) if one in _TAKES[about]) for by, about in of_forms.items()}
+    return {
+        by: tuple(filter_ for filter_ in get_args(Filter) if filter_ in _TAKES[about]) for by, about in of_forms.items()
+    }
 
 
 _WHY = {
@@ -81,7 +83,7 @@ class EventFilter:
     @property
     def filters(self) -> tuple[Filter, ...]:
         """The filters that are set."""
-        return tuple(one for one in get_args(Filter) if getattr(self, one) is not None)
+        return tuple(filter_ for filter_ in get_args(Filter) if getattr(self, filter_) is not None)
 
     def __bool__(self) -> bool:
         """Whether any filter is set."""
@@ -98,8 +100,8 @@ class EventFilter:
         """
         by_form = not isinstance(question.about, str)
         taken = filters_of(question)
-        own = taken[by if by_form else None]
-        wrong = [one for one in self.filters if one not in own]
+        allowed = taken[by if by_form else None]
+        wrong = [filter_ for filter_ in self.filters if filter_ not in allowed]
         if not wrong:
             return
         about = question.about[by] if not isinstance(question.about, str) else question.about
@@ -109,7 +111,7 @@ class EventFilter:
             for other, filters in taken.items()
             if other is not None and set(self.filters) <= set(filters)
         ]
-        hint = [f"it takes {', '.join(f'--{one}' for one in own)}"] if own else []
+        hint = [f"it takes {', '.join(f'--{filter_}' for filter_ in allowed)}"] if allowed else []
         if others:
             hint.append(f"with {' or '.join(others)} it takes {' and '.join(map(_option, wrong))} too")
         else:
@@ -133,8 +135,8 @@ class EventFilter:
         return f"Only {', '.join(words)}; shares are of this part." if words else ""
 
 
-def _option(one: str) -> str:
-    return f"--{one}"
+def _option(filter_: str) -> str:
+    return f"--{filter_}"
 
 
 EVERYTHING = EventFilter()
@@ -196,7 +198,7 @@ def _window(ends: Any) -> tuple[int, int]:
         start, end = ends
     except (TypeError, ValueError):
         raise _no_window(ends) from None
-    if not all(isinstance(one, int) and not isinstance(one, bool) for one in (start, end)):
+    if not all(isinstance(end_, int) and not isinstance(end_, bool) for end_ in (start, end)):
         raise _no_window(ends)
     return _checked_window(ends, start, end)
 

@@ -81,14 +81,14 @@ def joined(answers: Mapping[str, Table], note: str) -> Table:
 
 def _checks(answers: Mapping[str, Table]) -> Iterator[dict[str, Any]]:
     """The checks of all answers, each with its job's name; of files that belong to no job once, without a name."""
-    told = set()
+    texts = set()
     for name, answer in answers.items():
         for check in answer.checks:
             words = check["explanation"]
             if check["check"] != _LEFT_OUT:
                 yield {**check, "explanation": f"{name}: {words}"}
-            elif words not in told:
-                told.add(words)
+            elif words not in texts:
+                texts.add(words)
                 yield check
 
 
@@ -96,16 +96,16 @@ _LEFT_OUT = "left_out"
 """Column that says why a file is in no answer: such a file belongs to no job, and each job's store lists it."""
 
 
-def _of_no_job_once(parts: Sequence[pa.Table], chosen: pc.Expression, key: str, beside: str) -> list[pa.Table]:
+def _of_no_job_once(parts: Sequence[pa.Table], chosen: pc.Expression, key: str, value_column: str) -> list[pa.Table]:
     """The parts without the chosen rows that all of them have, then these rows once, without a job."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     named = [
-        set(zip(*(one[n].to_pylist() for n in (key, beside)), strict=True))
-        for one in (part.filter(chosen) for part in parts)
+        set(zip(*(rows[n].to_pylist() for n in (key, value_column)), strict=True))
+        for rows in (part.filter(chosen) for part in parts)
     ]
-    common = pa.array(sorted(one for one, _ in set.intersection(*named)), pa.string())
+    common = pa.array(sorted(rows for rows, _ in set.intersection(*named)), pa.string())
     everyone = chosen & pc.field(key).isin(common)
     once = parts[0].filter(everyone)
     nobody = pa.nulls(len(once), pa.string())

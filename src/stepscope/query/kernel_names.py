@@ -31,9 +31,9 @@ _CLOSING = {"(": ")", "{": "}", "[": "]"}
 _MIRRORED = str.maketrans("()", ")(")
 _LONGEST = 1 << 12
 """Longer names stay unchanged: they come from files."""
-_MOST_TIDIED = 1 << 16
+_MAX_TIDIED = 1 << 16
 """Characters of one name that are tidied: nested arguments are tidied again with each one around them."""
-_MOST_REMEMBERED = 1 << 13
+_MAX_CACHED = 1 << 13
 
 
 def short_names(names: Sequence[str]) -> list[str]:
@@ -64,10 +64,10 @@ def cut_apart(texts: Sequence[str], width: int) -> list[str]:
     ['gemm_…32x3_tn_a…', 'gemm_…64x3_tn_a…']
     """
     cut = {text: _without_middle(text, width) for text in texts}
-    alike: dict[str, list[str]] = {}
-    for text, shown in cut.items():
-        alike.setdefault(shown, []).append(text)
-    for group in alike.values():
+    same: dict[str, list[str]] = {}
+    for text, short in cut.items():
+        same.setdefault(short, []).append(text)
+    for group in same.values():
         if len(group) > 1:
             start = _common_start(group)
             for text in group:
@@ -75,7 +75,7 @@ def cut_apart(texts: Sequence[str], width: int) -> list[str]:
     return [cut[text] for text in texts]
 
 
-@lru_cache(_MOST_REMEMBERED)  # the same names are in most answers of a report
+@lru_cache(_MAX_CACHED)  # the same names are in most answers of a report
 def _simplified(name: str) -> str:
     """The name without parameters, namespaces, and template arguments that do not distinguish it."""
     if len(name) <= _LONGEST and (tensile := _TENSILE.fullmatch(name)):
@@ -106,10 +106,10 @@ def _inside_brackets(name: str) -> str | None:
             levels.append([""])
         elif sign == ">" and len(levels) > 1:
             tidied += sum(map(len, levels[-1]))
-            if tidied > _MOST_TIDIED:
+            if tidied > _MAX_TIDIED:
                 return None
-            kept = [text for text in map(_tidy, levels.pop()) if text and not _NOISE.fullmatch(text)]
-            levels[-1][-1] += f"<{', '.join(kept)}>" if kept else ""
+            arguments = [text for text in map(_tidy, levels.pop()) if text and not _NOISE.fullmatch(text)]
+            levels[-1][-1] += f"<{', '.join(arguments)}>" if arguments else ""
         elif sign == "," and len(levels) > 1:
             levels[-1].append("")
         else:
@@ -168,6 +168,6 @@ def _from(text: str, start: int, width: int) -> str:
     head = max(1, width // 3)
     if start <= head:
         return text if len(text) <= width else f"{text[: width - 1]}…"
-    rest = text[start:]
+    end = text[start:]
     room = width - head - 1
-    return f"{text[:head]}…{rest}" if len(rest) <= room else f"{text[:head]}…{rest[: room - 1]}…"
+    return f"{text[:head]}…{end}" if len(end) <= room else f"{text[:head]}…{end[: room - 1]}…"

@@ -41,17 +41,17 @@ CUT_BY_WINDOW = "cut_by_window"
 """The check that becomes a note if a window cuts steps."""
 
 _UNMEASURED = -1
-_MOST_NAMES = 20_000
+_MAX_NAMES = 20_000
 """The most names among which similar ones to an unknown name are searched."""
 
-_CALLED = """
+_NAMED_EVENTS = """
     SELECT kind, role, name FROM {host_event} UNION ALL SELECT kind, role, name FROM {captured_event}
 """
 _KINDS = {
     "module": "SELECT DISTINCT path AS name FROM {module} WHERE true",
-    "operator": f"SELECT DISTINCT name FROM ({_CALLED}) WHERE kind = 'operator'",
+    "operator": f"SELECT DISTINCT name FROM ({_NAMED_EVENTS}) WHERE kind = 'operator'",
     "range": f"""
-        SELECT DISTINCT name FROM ({_CALLED})
+        SELECT DISTINCT name FROM ({_NAMED_EVENTS})
         WHERE kind = 'annotation' AND role IS DISTINCT FROM 'module'
     """,
 }
@@ -95,10 +95,10 @@ def selected_tables(scope: Complete, part: EventFilter) -> dict[str, pa.Table]:
     host: list[Columns] = []
     device: list[Columns] = []
     for rank in scope.ranks:
-        own = _OfRank(scope, rank, part, under)
-        host.append(own.host())
-        device.append(own.device())
-    if part.window is not None and not any(len(one["id"]) for one in (*host, *device)):
+        selection = _OfRank(scope, rank, part, under)
+        host.append(selection.host())
+        device.append(selection.device())
+    if part.window is not None and not any(len(columns["id"]) for columns in (*host, *device)):
         _check_window(scope, part.window)
     return {
         HOST: pa.table(_joined(host, ("parent_id", "device_ns", "device_self_ns"))),
@@ -113,27 +113,27 @@ def narrowing_views(scope: Complete, part: EventFilter) -> dict[str, str]:
     The bytes of what the window cuts are divided in proportion to time. A module is kept if something in it or in its
     parts is kept.
     """
-    times = "kept.start_ns AS start_ns, kept.dur_ns AS dur_ns"
+    times = "selected.start_ns AS start_ns, selected.dur_ns AS dur_ns"
     views = {
         "host_event": f"""
-            SELECT e.* REPLACE ({times}, kept.self_ns AS self_ns, kept.parent_id AS parent_id,
-                kept.depth AS depth, kept.recursive AS recursive, kept.device_ns AS device_ns,
-                kept.device_self_ns AS device_self_ns)
-            FROM {scope.unfiltered("host_event")} AS e JOIN {HOST} AS kept ON (kept.rank, kept.id) = (e.rank, e.id)
+            SELECT e.* REPLACE ({times}, selected.self_ns AS self_ns, selected.parent_id AS parent_id,
+                selected.depth AS depth, selected.recursive AS recursive, selected.device_ns AS device_ns,
+                selected.device_self_ns AS device_self_ns)
+            FROM {scope.unfiltered("host_event")} AS e JOIN {HOST} AS selected ON (selected.rank, selected.id) = (e.rank, e.id)
         """,
         "device_event": f"""
-            SELECT e.* REPLACE ({times}, CASE WHEN kept.dur_ns = e.dur_ns THEN e.bytes
-                ELSE (e.bytes::HUGEINT * kept.dur_ns // e.dur_ns)::BIGINT END AS bytes)
-            FROM {scope.unfiltered("device_event")} AS e JOIN {DEVICE} AS kept ON (kept.rank, kept.id) = (e.rank, e.id)
+            SELECT e.* REPLACE ({times}, CASE WHEN selected.dur_ns = e.dur_ns THEN e.bytes
+                ELSE (e.bytes::HUGEINT * selected.dur_ns // e.dur_ns)::BIGINT END AS bytes)
+            FROM {scope.unfiltered("device_event")} AS e JOIN {DEVICE} AS selected ON (selected.rank, selected.id) = (e.rank, e.id)
         """,
         "module": f"""
-            WITH RECURSIVE kept AS (
+            WITH RECURSIVE selected AS (
                 SELECT rank, span, module_id FROM host_event WHERE module_id IS NOT NULL
                 UNION SELECT rank, span, module_id FROM device_event WHERE module_id IS NOT NULL
-                UNION SELECT rank, span, parent_id FROM {scope.unfiltered("module")} JOIN kept
+                UNION SELECT rank, span, parent_id FROM {scope.unfiltered("module")} JOIN selected
                     USING (rank, span, module_id) WHERE parent_id IS NOT NULL
             )
-            FROM {scope.unfiltered("module")} SEMI JOIN kept USING (rank, span, module_id)
+            FROM {scope.unfiltered("module")} SEMI JOIN selected USING (rank, span, module_id)
         """,
     }
     for name in scope.store.filled():
@@ -163,10 +163,10 @@ def named_nothing(scope: Complete) -> UsageError | None:
         kinds, pattern = _kinds_under(part.under)
         names = " UNION ALL ".join(query.format(**tables) for query in kinds.values())
         what = f"{_any_of(list(kinds))} {pattern!r}"
-        if not _there(scope, pattern, names):
+        if not _matches_any(scope, pattern, names):
             return _named_nothing(scope, what, pattern, names, "modules, operators and annotations")
     names = _NAMED.format(**tables)
-    if part.name is not None and not _there(scope, part.name, names):
+    if part.name is not None and not _matches_any(scope, part.name, names):
         what = f"event is named {part.name!r}"
         return _named_nothing(scope, what, part.name, names, "operators, kernels and annotations")
     return None
@@ -180,14 +180,14 @@ _NAMED = """
 """What `--name` may name."""
 
 
-def _there(scope: Complete, pattern: str, names: str) -> bool:
+def _matches_any(scope: Complete, pattern: str, names: str) -> bool:
     """Whether the pattern matches one of the names that a query finds."""
     return bool(scope.value(f"SELECT count(*) FROM ({names}) WHERE {matching('name', pattern)}"))
 
 
 def _named_nothing(scope: Complete, what: str, pattern: str, names: str, listed_by: str) -> UsageError:
-    known = scope.sql(f"SELECT DISTINCT name FROM ({names}) ORDER BY name LIMIT {_MOST_NAMES}")
-    near = did_you_mean(pattern.strip("/*?"), known.column("name").to_pylist())
+    names_in_use = scope.sql(f"SELECT DISTINCT name FROM ({names}) ORDER BY name LIMIT {_MAX_NAMES}")
+    near = did_you_mean(pattern.strip("/*?"), names_in_use.column("name").to_pylist())
     after = " " if near.endswith("?") else "; "
     return UsageError(
         f"no {what} in this recording",
@@ -201,7 +201,7 @@ def why_nothing(scope: Complete) -> str:
     part = scope.part
     if part.name is None and part.under is None:
         return "No matching rows in this part of the recording."
-    if not any(scope.value(f"SELECT count(*) FROM {one}") for one in ("host_event", "device_event")):
+    if not any(scope.value(f"SELECT count(*) FROM {table}") for table in ("host_event", "device_event")):
         return "What is named is in the recording, but not in the ranks, steps or part that were asked for."
     if part.name is None:
         return "No matching rows in this part of the recording."
@@ -263,18 +263,20 @@ _MODULES = """
 class _Under:
     """What `--under` names, and the events below it."""
 
-    def __init__(self, scope: Complete, asked: str) -> None:
-        kinds, pattern = _kinds_under(asked)
+    def __init__(self, scope: Complete, typed: str) -> None:
+        kinds, pattern = _kinds_under(typed)
         tables = {name: scope.unfiltered(name) for name in ("module", "host_event", "captured_event")}
-        found = {
-            one: scope.value(f"SELECT count(*) FROM ({query.format(**tables)}) WHERE {matching('name', pattern)}")
-            for one, query in kinds.items()
+        counts = {
+            named_kind: scope.value(
+                f"SELECT count(*) FROM ({query.format(**tables)}) WHERE {matching('name', pattern)}"
+            )
+            for named_kind, query in kinds.items()
         }
-        meant = [one for one, count in found.items() if count]
+        meant = [named_kind for named_kind, count in counts.items() if count]
         if len(meant) > 1:
             raise UsageError(
-                f"--under {asked} names {' and '.join(f'{found[one]} {plural(found[one], one)}' for one in meant)}",
-                hint=f"say which: {' or '.join(f'--under {one}:{pattern}' for one in meant)}",
+                f"--under {typed} names {' and '.join(f'{counts[named_kind]} {plural(counts[named_kind], named_kind)}' for named_kind in meant)}",
+                hint=f"say which: {' or '.join(f'--under {named_kind}:{pattern}' for named_kind in meant)}",
                 slug="several-under",
             )
         self.is_module = meant == ["module"]
@@ -291,8 +293,8 @@ class _Under:
     def of_module(self, rank: int, events: Columns) -> Array:
         """Which events of a rank belong to the module or to one of its parts."""
         inside = np.zeros(len(events["id"]), bool)
-        for (own, span), modules in self._modules.items():
-            if own == rank:
+        for (module_rank, span), modules in self._modules.items():
+            if module_rank == rank:
                 inside |= (events["span"] == span) & np.isin(events["module_id"], modules)
         return inside
 
@@ -338,12 +340,12 @@ class _OfRank:
         if part.window is not None:
             inside = inside & _overlaps(host, part.window)
             work_inside = work_inside & _overlaps(work, part.window)
-        self._work_kept = work_inside & work["named"]
-        self._kept = inside & host["named"]
+        self._selected_work = work_inside & work["named"]
+        self._selected = inside & host["named"]
         if name is not None:  # with the calls that launched kept work
-            launch = places(host["id"], work["launch_id"])[self._work_kept]
+            launch = places(host["id"], work["launch_id"])[self._selected_work]
             launch = launch[launch >= 0]
-            self._kept[launch] |= inside[launch]
+            self._selected[launch] |= inside[launch]
 
     def _under_captured(self, scope: Complete, under: _Under) -> Array:
         """Which work replayed by a graph was captured under what `--under` names."""
@@ -356,29 +358,29 @@ class _OfRank:
         above = places(captured["id"], captured["parent_id"])
         inside = Forest.of(above).inherit(captured["under"].copy(), missing=False)
         at = places(captured["id"], self._work["captured_id"])
-        found: Array = np.where(at >= 0, np.append(inside, False)[at], False)
-        return found
+        is_under: Array = np.where(at >= 0, np.append(inside, False)[at], False)
+        return is_under
 
     def host(self) -> Columns:
         """The kept host events: their parents, times and device times."""
         host, above = self._all, self._above
-        rows = np.flatnonzero(self._kept)
-        parent = climb(above[rows].astype(np.int32), above, lambda _, at: self._kept[at])
+        rows = np.flatnonzero(self._selected)
+        parent = climb(above[rows].astype(np.int32), above, lambda _, at: self._selected[at])
         place = np.full(len(above) + 1, -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
-        own = {name: host[name][rows] for name in ("id", "start_ns", "dur_ns", "self_ns")}
+        columns = {name: host[name][rows] for name in ("id", "start_ns", "dur_ns", "self_ns")}
         start, end, cut = _cut(host, self.part.window)
         if cut.any():
-            own["start_ns"], own["dur_ns"] = start[rows], (end - start)[rows]
-            own["self_ns"] = self._self_times(start, end, cut)[rows]
+            columns["start_ns"], columns["dur_ns"] = start[rows], (end - start)[rows]
+            columns["self_ns"] = self._self_times(start, end, cut)[rows]
         total, self_time = host["device_ns"], host["device_self_ns"]
         if self.part.window is not None:
             time = self._device_times(self.part.window)
             total, self_time = time.total, time.self_time
         return {
             "rank": np.full(len(rows), self.rank, np.int32),
-            **own,
-            "parent_id": np.where(parent >= 0, host["id"][parent], _UNMEASURED) if len(rows) else own["id"],
+            **columns,
+            "parent_id": np.where(parent >= 0, host["id"][parent], _UNMEASURED) if len(rows) else columns["id"],
             "depth": np.minimum(levels(place[parent]), (1 << 15) - 1).astype(np.int16),
             "recursive": inside_same_key(place[parent], host["likeness"][rows], host["recursive"][rows]),
             "device_ns": total[rows],
@@ -388,7 +390,7 @@ class _OfRank:
     def device(self) -> Columns:
         """The kept device rows, and their times."""
         start, end, _ = _cut(self._work, self.part.window)
-        rows = np.flatnonzero(self._work_kept)
+        rows = np.flatnonzero(self._selected_work)
         return {
             "rank": np.full(len(rows), self.rank, np.int32),
             "id": self._work["id"][rows],
@@ -406,11 +408,11 @@ class _OfRank:
         for parent, low, high in zip(
             parents.tolist(), first.tolist(), [*first[1:].tolist(), len(children)], strict=False
         ):
-            own = children[low:high]
-            begins = np.clip(start[own], start[parent], end[parent])
-            ends = np.clip(end[own], start[parent], end[parent])
-            reached = np.concatenate([begins[:1], np.maximum.accumulate(ends)[:-1]])
-            self_ns[parent] -= int(np.maximum(ends - np.maximum(begins, reached), 0).sum())
+            remaining = children[low:high]
+            starts = np.clip(start[remaining], start[parent], end[parent])
+            ends = np.clip(end[remaining], start[parent], end[parent])
+            reached = np.concatenate([starts[:1], np.maximum.accumulate(ends)[:-1]])
+            self_ns[parent] -= int(np.maximum(ends - np.maximum(starts, reached), 0).sum())
         return self_ns
 
     def _device_times(self, window: tuple[int, int]) -> DeviceTime:
@@ -429,8 +431,8 @@ class _OfRank:
         )
 
 
-def _either(one: str, other: str, pattern: str) -> str:
-    return f"({matching(one, pattern)} OR coalesce({matching(other, pattern)}, false))"
+def _either(name: str, other: str, pattern: str) -> str:
+    return f"({matching(name, pattern)} OR coalesce({matching(other, pattern)}, false))"
 
 
 def _overlaps(events: Columns, window: tuple[int, int]) -> Array:
@@ -461,12 +463,12 @@ def _check_pattern(scope: Complete, pattern: str) -> None:
         ) from None
 
 
-def _kinds_under(asked: str) -> tuple[dict[str, str], str]:
+def _kinds_under(typed: str) -> tuple[dict[str, str], str]:
     """Which kinds of things `--under` names, and the pattern of their names."""
-    kind, _, pattern = asked.partition(":")
+    kind, _, pattern = typed.partition(":")
     if kind in _KINDS and pattern and not pattern.startswith(":"):
         return {kind: _KINDS[kind]}, pattern
-    return _KINDS, asked
+    return _KINDS, typed
 
 
 def _any_of(words: list[str]) -> str:
@@ -482,9 +484,9 @@ def _check_window(scope: Complete, window: tuple[int, int]) -> None:
     """
     start, end = window
     timed = dict.fromkeys(("host_event", "device_event"), "start_ns, start_ns + dur_ns")
-    moments = {name: "time_ns, time_ns" for name, one in TABLES.items() if "time_ns" in one.column_names}
+    moments = {name: "time_ns, time_ns" for name, table in TABLES.items() if "time_ns" in table.column_names}
     for tables, what in ((timed, "event"), (moments, "event or sample")):
-        rows = " UNION ALL ".join(f"SELECT {of} FROM {scope.unfiltered(one)}" for one, of in tables.items())
+        rows = " UNION ALL ".join(f"SELECT {of} FROM {scope.unfiltered(table)}" for table, of in tables.items())
         (row,) = scope.sql(
             f"""
             SELECT min(first) AS first_ns, max(last) AS last_ns, bool_or(

@@ -50,8 +50,8 @@ def all_damaged(scope: Scope, rests_on: Iterable[str] = EVERYTHING) -> bool:
 
 
 def _damaged(scope: Scope, rests_on: Iterable[str]) -> tuple[int, ...]:
-    known = set(rests_on)
-    if len(scope.ranks) < 2 or not known:
+    evidence = set(rests_on)
+    if len(scope.ranks) < 2 or not evidence:
         return ()
     checks = scope.cached(_CHECKS, lambda: scope.sql(_CHECKS).to_pylist())
     if not checks:
@@ -61,9 +61,9 @@ def _damaged(scope: Scope, rests_on: Iterable[str]) -> tuple[int, ...]:
         for row in checks
         if SUBJECTS.get(row["check"]) != "job"
         for kinds in [{kind.strip() for kind in row["affects"].split(",")}]
-        if "device-work" in kinds & known
+        if "device-work" in kinds & evidence
         or ("file" in kinds and SUBJECTS.get(row["check"]) == "file")
-        or (row["severity"] == "error" and not (kinds & known).isdisjoint(STEP_TIMES))
+        or (row["severity"] == "error" and not (kinds & evidence).isdisjoint(STEP_TIMES))
     }
     return tuple(rank for rank in scope.ranks if rank in spoilt)
 
@@ -82,12 +82,12 @@ def without_ranks(scope: Scope, ranks: Sequence[int]) -> Iterator[Scope]:
         yield scope
         return
     try:
-        own = Scope(scope.store, others, scope.steps, scope.part, may_lack=True)
+        narrowed = Scope(scope.store, others, scope.steps, scope.part, may_lack=True)
     except UsageError:  # only the damaged ranks have these steps
         yield scope
         return
-    with own:
-        yield own
+    with narrowed:
+        yield narrowed
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def without_damaged_ranks(
     Args:
         same_ranks: a rank is the same in all recordings, so a rank damaged in one is left out of all.
     """
-    damaged = [damaged_ranks(one.scope) for one in recordings]
+    damaged = [damaged_ranks(run.scope) for run in recordings]
     union = tuple(sorted({rank for ranks in damaged for rank in ranks}))
     told = [f"{ranks_text(ranks)} of {one.role}" for one, ranks in zip(recordings, damaged, strict=True) if ranks]
     words = f"Damaged, and left out{' of both' if same_ranks else ''}: {'; '.join(told)}." if told else ""

@@ -78,9 +78,9 @@ def as_declared(question: Question, rows: pa.Table) -> pa.Table:
     if ordered.num_rows <= _FEW_ROWS:
         for place, (field, column) in enumerate(zip(declared, ordered.columns, strict=True)):
             kind = column.type
-            whole = pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and not kind.scale)
-            if whole and field.type == pa.int64() != kind:
-                numbers = [None if one is None else int(one) for one in column.to_pylist()]
+            is_integer = pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and not kind.scale)
+            if is_integer and field.type == pa.int64() != kind:
+                numbers = [None if value is None else int(value) for value in column.to_pylist()]
                 ordered = ordered.set_column(place, field, pa.array(numbers, field.type))
     if not ordered.schema.equals(declared):
         ordered = ordered.cast(declared)
@@ -94,8 +94,8 @@ def noted(rows: pa.Table, note: str, *, rests_on: Iterable[str] | None = None) -
         rows: the rows of an answer.
         rests_on: the evidence that this form of the answer rests on; None for the declared.
     """
-    told = {"note": note} | ({} if rests_on is None else {"rests_on": ",".join(rests_on)})
-    return rows.replace_schema_metadata(told)
+    metadata = {"note": note} | ({} if rests_on is None else {"rests_on": ",".join(rests_on)})
+    return rows.replace_schema_metadata(metadata)
 
 
 def note_of(rows: pa.Table) -> str:
@@ -105,5 +105,5 @@ def note_of(rows: pa.Table) -> str:
 
 def rests_on_of(rows: pa.Table) -> tuple[str, ...] | None:
     """The evidence that a question named for its rows; None if it named none."""
-    told = (rows.schema.metadata or {}).get(b"rests_on")
-    return None if told is None else tuple(filter(None, told.decode("utf-8").split(",")))
+    stated = (rows.schema.metadata or {}).get(b"rests_on")
+    return None if stated is None else tuple(filter(None, stated.decode("utf-8").split(",")))

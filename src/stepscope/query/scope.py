@@ -104,12 +104,12 @@ class Scope:
                     [step for (step,) in self._cursor.execute(_STEPS.format(table=table)).fetchall()]
                     for table in ("step", "phase_step")
                 )
-                known = sorted({*traced, *phase_steps})
+                steps_known = sorted({*traced, *phase_steps})
                 if steps is None:
-                    self.steps = tuple(step for step in store.stored_steps or () if step in known)
+                    self.steps = tuple(step for step in store.stored_steps or () if step in steps_known)
                 else:
                     self.traced_steps = traced
-                    self.steps = check_known(steps, known, "step")
+                    self.steps = check_known(steps, steps_known, "step")
                 chosen = f"step IN ({', '.join(map(str, self.steps)) or 'NULL'})"
                 filters = {name: chosen for name, table in TABLES.items() if table.stepped}
                 described = f"SELECT (rank, id) FROM {{events}} WHERE {chosen}"
@@ -167,10 +167,10 @@ class Scope:
         from stepscope.query.narrow import named_nothing, narrowing_views, selected_tables
 
         tables = selected_tables(self, part)
-        if not any(kept.num_rows for kept in tables.values()):
+        if not any(selected.num_rows for selected in tables.values()):
             self.lacks = named_nothing(self)
-        for name, kept in tables.items():
-            self._cursor.register("kept_rows", kept)
+        for name, selected in tables.items():
+            self._cursor.register("kept_rows", selected)
             self._cursor.execute(f"CREATE TEMP TABLE {name} AS FROM kept_rows")
             self._cursor.unregister("kept_rows")
         for name, rows in narrowing_views(self, part).items():
@@ -219,10 +219,10 @@ class Scope:
         """Runs one of our queries over the narrowed tables. `params` are bound, by position or by name."""
         return self._remembered("sql", text, params, lambda: self.rows(text, params))
 
-    def rows(self, text: str, params: Any = None, *, most: int | None = None) -> pa.Table:
-        """Runs a query, which may use the time or a random number, and returns at `most` this many rows."""
+    def rows(self, text: str, params: Any = None, *, limit: int | None = None) -> pa.Table:
+        """Runs a query, which may use the time or a random number, and returns at most `limit` rows."""
         self.store.check_files(text, self.ranks)
-        return fetch_arrow(self._cursor, text, params, most=most)
+        return fetch_arrow(self._cursor, text, params, limit=limit)
 
     def _remembered(self, kind: str, text: str, params: Any, run: Callable[[], T]) -> T:
         if not self._remembers_queries:
@@ -300,10 +300,10 @@ class Scope:
 
 def _as_numpy(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
     if not column.null_count:
-        whole: np.ndarray[Any, Any] = column.to_numpy()
-        return whole
+        values: np.ndarray[Any, Any] = column.to_numpy()
+        return values
     import numpy as np
     import pyarrow as pa
 
-    nothing = "" if pa.types.is_string(column.type) else pa.scalar(0).cast(column.type)
-    return np.ma.MaskedArray(column.fill_null(nothing).to_numpy(), mask=column.is_null().to_numpy())
+    filler = "" if pa.types.is_string(column.type) else pa.scalar(0).cast(column.type)
+    return np.ma.MaskedArray(column.fill_null(filler).to_numpy(), mask=column.is_null().to_numpy())

@@ -30,7 +30,7 @@ _IN_SENTENCES = ("text", "map", "overview", "paragraphs", "plan")
 """Drawings whose grid wraps long texts."""
 _UNTITLED = ("rows", "plan")
 """Drawings of answers to SQL that people typed, which need no title."""
-MOST_HTML_ROWS = 100
+MAX_HTML_ROWS = 100
 JSON_VERSION = 1
 """Version of the JSON form: increases when a field changes its meaning or is removed."""
 
@@ -55,7 +55,7 @@ class Table:
             store's table `data_check`.
         note: the conventions behind its numbers, if there are any; for an empty answer, why it is
             empty and which recording option would fill it.
-        asked: the question's parameters that were given, by name.
+        arguments: the question's parameters that were given, by name.
         jobs: for files of several jobs, the answer about each, by the job's name; this answer has their
             rows and a column `job`.
         is_sorted: whether someone chose the order of the rows; a question's own tree or layout is then
@@ -69,7 +69,7 @@ class Table:
     sources: tuple[str, ...] = ()
     checks: tuple[dict[str, Any], ...] = ()
     note: str = ""
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     jobs: Mapping[str, Table] = field(default_factory=dict)
     is_sorted: bool = False
     gates: tuple[dict[str, Any], ...] = ()
@@ -117,15 +117,15 @@ class Table:
         return iter(self.rows())
 
     @overload
-    def __getitem__(self, asked: int) -> dict[str, Any]: ...
+    def __getitem__(self, key: int) -> dict[str, Any]: ...
 
     @overload
-    def __getitem__(self, asked: str) -> list[Any]: ...
+    def __getitem__(self, key: str) -> list[Any]: ...
 
     @overload
-    def __getitem__(self, asked: slice) -> Table: ...
+    def __getitem__(self, key: slice) -> Table: ...
 
-    def __getitem__(self, asked: int | str | slice) -> dict[str, Any] | list[Any] | Table:
+    def __getitem__(self, key: int | str | slice) -> dict[str, Any] | list[Any] | Table:
         """Returns a row by position, a column's values by name, or several rows as a table.
 
         Raises:
@@ -135,26 +135,26 @@ class Table:
         Example:
             trace.kernels()[0]["name"] == trace.kernels()["name"][0]
         """
-        if isinstance(asked, str):
-            check_name(asked, self.arrow.column_names, "column", of=f"this answer to {self.question.name}")
-            return list(self.arrow.column(asked).to_pylist())
+        if isinstance(key, str):
+            check_name(key, self.arrow.column_names, "column", of=f"this answer to {self.question.name}")
+            return list(self.arrow.column(key).to_pylist())
         positions = range(len(self))
-        if isinstance(asked, slice):
+        if isinstance(key, slice):
             import pyarrow as pa
 
-            rows = pa.array(positions[asked], pa.int64())  # Arrow cannot infer a type for no rows
+            rows = pa.array(positions[key], pa.int64())  # Arrow cannot infer a type for no rows
             return replace(self, arrow=self.arrow.take(rows))
         try:
-            position = index(asked)
+            position = index(key)
         except TypeError:
             raise wrong_argument(
-                f"no row or column is named {asked!r}",
+                f"no row or column is named {key!r}",
                 "give a row's position, as in answer[0], or a column's name, as in answer['time_ns']",
             ) from None
         if not -len(positions) <= position < len(positions):
             # An IndexError, as for every sequence: it ends loops by position.
-            there = "1 row" if len(positions) == 1 else f"{len(positions) or 'no'} rows"
-            raise IndexError(f"no row {position}: this answer to {self.question.name} has {there}")
+            has = "1 row" if len(positions) == 1 else f"{len(positions) or 'no'} rows"
+            raise IndexError(f"no row {position}: this answer to {self.question.name} has {has}")
         row: dict[str, Any] = self.arrow.slice(positions[position], 1).to_pylist()[0]
         return row
 
@@ -245,13 +245,13 @@ class Table:
         with complete_output(Path(path)) as unfinished:
             unfinished.write_bytes(written.getvalue())
 
-    def lines(self, *, width: int, most: int | None, whole: bool = False, bars: bool = False) -> list[Line]:
+    def lines(self, *, width: int, limit: int | None, complete: bool = False, bars: bool = False) -> list[Line]:
         """Its rows as a grid: the question, the rows, how many are left out, and how far to trust them.
 
         Args:
             width: columns of text to fit into.
-            most: rows to show at most; None for all.
-            whole: show every column, and let lines grow wider where they must.
+            limit: the largest number of rows to show; None for all.
+            complete: show every column, and let lines grow wider where they must.
             bars: draw shares as bars where lines are wide.
         """
         from stepscope.query.text_grid import MARK, Line, grid_lines, note_lines, wrapped
@@ -263,17 +263,17 @@ class Table:
             if drawing in _UNTITLED
             else [Line(text, "title") for text in wrapped(f"{mark}{self.question.asks}", width)]
         )
-        rows = self._first(most)
+        rows = self._first(limit)
         if rows:
             lines += grid_lines(
                 self.columns,
                 rows,
                 width=width,
                 more=len(self) - len(rows),
-                whole=whole,
+                complete=complete,
                 in_sentences=drawing in _IN_SENTENCES,
                 indented=drawing == "tree" and not self.is_sorted,
-                bars=bars and not whole,
+                bars=bars and not complete,
             )
         return [*lines, *note_lines(self.note, width), *self.warnings(width)]
 
@@ -283,24 +283,24 @@ class Table:
 
         return warning_lines(self.checks, width, several=self.ranks > 1)
 
-    def _first(self, most: int | None) -> list[dict[str, Any]]:
+    def _first(self, limit: int | None) -> list[dict[str, Any]]:
         """The first rows; for several jobs, as many of each as fit."""
-        if most is None or len(self) <= most or not self.jobs or self.is_sorted:
-            rows: list[dict[str, Any]] = self.arrow.slice(0, most).to_pylist()
+        if limit is None or len(self) <= limit or not self.jobs or self.is_sorted:
+            rows: list[dict[str, Any]] = self.arrow.slice(0, limit).to_pylist()
             return rows
-        left = dict.fromkeys(self.jobs, max(1, most // len(self.jobs)))
-        shown = []
+        left = dict.fromkeys(self.jobs, max(1, limit // len(self.jobs)))
+        first = []
         for row in self.rows():
             if left[row["job"]]:
                 left[row["job"]] -= 1
-                shown.append(row)
-        return shown
+                first.append(row)
+        return first
 
     def __repr__(self) -> str:
         """Its first 20 rows as text of 80 columns."""
         from stepscope.query.text_grid import shortened
 
-        return "\n".join(shortened(line.text, 80) for line in self.lines(width=80, most=20))
+        return "\n".join(shortened(line.text, 80) for line in self.lines(width=80, limit=20))
 
     def _repr_html_(self) -> str:
         """Its first 100 rows as an HTML table for notebooks, with long texts shortened."""
@@ -308,7 +308,7 @@ class Table:
 
         from stepscope.query.text_grid import grid_html
 
-        rows = self.arrow.slice(0, MOST_HTML_ROWS).to_pylist()
+        rows = self.arrow.slice(0, MAX_HTML_ROWS).to_pylist()
         below = [f"{len(self) - len(rows)} more rows"] if len(self) > len(rows) else []
         below += self.note.splitlines()
         words = "".join(f"<p>{escape(one_line(text))}</p>" for text in below)

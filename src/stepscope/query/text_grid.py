@@ -40,11 +40,11 @@ _UNIT_TEXT = {
     "ratio": ratio_text,
     "count": count_text,
 }
-_HELD = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]?i?B|[KMGT]?FLOP)\b|%)| (?=·)|`[^`]*`")
+_UNBROKEN = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[KMGT]?i?B|[KMGT]?FLOP)\b|%)| (?=·)|`[^`]*`")
 """Where a line must not break: between a number and its unit, before a dot, within a command."""
 _FIGURE = re.compile(r"(?<![^\s(])<?\d+(?:\.\d+)?(?=[\s,;)]|\.?(?:\s|$))")
 """A number that is a separate word: not part of a name, nor before a colon, which ends a job's name."""
-_MOST_CHECKS = 5
+_MAX_CHECKS = 5
 _SEVERE = {"error": 0, "warning": 1}
 _LISTED = re.compile(r"(?<=[a-z]),(?=[a-z])")
 _LINE = re.compile(r"\(\d+\): \S+$")
@@ -54,8 +54,8 @@ _NARROWEST_KERNEL = 36
 _WIDE = 110
 """From this many columns of text there is room for bars beside the numbers."""
 _BAR = 8
-_MOST_HTML_TEXT = 80
-_MOST_HTML_TITLE = 400
+_MAX_HTML_TEXT = 80
+_MAX_HTML_TITLE = 400
 _HTML_BAR = "rgba(90,159,150,.35)"
 """Visible on light and dark backgrounds."""
 _EIGHTHS = "▏▎▍▌▋▊▉█"
@@ -136,23 +136,23 @@ def warning_lines(checks: Sequence[Mapping[str, Any]], width: int, *, several: b
         several: the answer covers several ranks, so a rank is named even if only one is damaged.
     """
     several = several or len({check["rank"] for check in checks}) > 1
-    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for check in sorted(checks, key=_badness):
-        alike = (check["check"], _FIGURE.sub("0", check["explanation"]))
-        found.setdefault(alike, []).append(check)
+        key = (check["check"], _FIGURE.sub("0", check["explanation"]))
+        groups.setdefault(key, []).append(check)
     lines = []
-    severest = sum(own[0]["severity"] in _SEVERE for own in found.values())
-    notes = len({name for name, _ in list(found)[severest:]})
-    shown = min(severest if notes > 1 else len(found), _MOST_CHECKS)
-    for (name, _), own in list(found.items())[:shown]:
-        severe = own[0]["severity"] in _SEVERE
-        where = _where(own, several=several)
-        text = f"{MARK if severe else '·'} {name}{where}: {own[0]['explanation']}"
+    severest = sum(group[0]["severity"] in _SEVERE for group in groups.values())
+    notes = len({name for name, _ in list(groups)[severest:]})
+    count = min(severest if notes > 1 else len(groups), _MAX_CHECKS)
+    for (name, _), group in list(groups.items())[:count]:
+        severe = group[0]["severity"] in _SEVERE
+        where = _where(group, several=several)
+        text = f"{MARK if severe else '·'} {name}{where}: {group[0]['explanation']}"
         style: Style = "warning" if severe else "note"
         lines += [Line(part, style) for part in wrapped(text, width, "  ")]
-    if left := list(dict.fromkeys(name for name, _ in list(found)[shown:])):
-        what = "more" if shown else "notes on the recording"
-        text = f"{len(found) - shown} {what} ({', '.join(left)}): `stepscope checks SRC`"
+    if left := list(dict.fromkeys(name for name, _ in list(groups)[count:])):
+        what = "more" if count else "notes on the recording"
+        text = f"{len(groups) - count} {what} ({', '.join(left)}): `stepscope checks SRC`"
         lines += [Line(part, "note") for part in wrapped(text, width, "  ")]
     return lines
 
@@ -161,11 +161,11 @@ def _badness(check: Mapping[str, Any]) -> tuple[int, int]:
     return _SEVERE.get(check["severity"], len(_SEVERE)), -check["count"]
 
 
-def _where(alike: Sequence[Mapping[str, Any]], *, several: bool) -> str:
+def _where(group: Sequence[Mapping[str, Any]], *, several: bool) -> str:
     """Where a check found what its first row says, and where it found the same with other figures."""
-    stated = [row["rank"] for row in alike if row["explanation"] == alike[0]["explanation"]]
-    others = [row["rank"] for row in alike if row["explanation"] != alike[0]["explanation"]]
-    of_ranks = several and SUBJECTS.get(alike[0]["check"]) != "job"
+    stated = [row["rank"] for row in group if row["explanation"] == group[0]["explanation"]]
+    others = [row["rank"] for row in group if row["explanation"] != group[0]["explanation"]]
+    of_ranks = several and SUBJECTS.get(group[0]["check"]) != "job"
     parts = [f"rank {numbers_text(sorted(set(stated)))}"] if of_ranks else []
     if len({*stated, *others}) == len({*stated}) + len(others):
         parts += [f"other figures on rank {numbers_text(sorted(others))}"] if others else []
@@ -184,11 +184,11 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def _lines(text: str, width: int, indent: str = "", *, advises: bool = False) -> list[str]:
-    held = _HELD.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
-    lines = textwrap.wrap(held, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=not advises)
+    joined = _UNBROKEN.sub(lambda match: match[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+    lines = textwrap.wrap(joined, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=not advises)
     if advises:
-        kept = ([line] if "`" in line else textwrap.wrap(line, width) for line in lines)
-        lines = [part for parts in kept for part in parts]
+        parts_of_line = ([line] if "`" in line else textwrap.wrap(line, width) for line in lines)
+        lines = [part for parts in parts_of_line for part in parts]
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
@@ -203,7 +203,7 @@ def grid_lines(
     *,
     width: int,
     more: int = 0,
-    whole: bool = False,
+    complete: bool = False,
     in_sentences: bool = False,
     indented: bool = False,
     bars: bool = False,
@@ -215,36 +215,36 @@ def grid_lines(
         rows: the rows to show, at least one.
         width: columns of text to fit into.
         more: how many further rows there are.
-        whole: show every column, and let lines grow wider where they must.
+        complete: show every column, and let lines grow wider where they must.
         in_sentences: wrap long texts instead of shortening them.
         indented: indent the first text, which names the row, by the row's `depth`.
         bars: draw shares as bars beside their numbers where lines are wide.
     """
-    shown = list(columns) if whole else shown_columns(columns, rows)
+    columns_shown = list(columns) if complete else shown_columns(columns, rows)
     tree = next((c for c in columns if c.type == "text" and c != JOB), None) if indented else None
-    texts = [[_cell(row, c, in_sentences, c is tree) for c in shown] for row in rows]
-    labels = heads(shown)
+    texts = [[_cell(row, c, in_sentences, c is tree) for c in columns_shown] for row in rows]
+    labels = heads(columns_shown)
     if bars and width >= _WIDE:
-        _draw_shares(shown, labels, rows, texts)
-    for i, column in enumerate(shown):
+        _draw_shares(columns_shown, labels, rows, texts)
+    for i, column in enumerate(columns_shown):
         if column.kernels:
             _replace(texts, i, short_names([row[i] for row in texts]))
-    if not whole:
-        kept = _kept(shown, labels, texts, width, in_sentences=in_sentences)
-        shown, labels = [shown[i] for i in kept], [labels[i] for i in kept]
-        texts = [[row[i] for i in kept] for row in texts]
-    widths = _widths(shown, labels, texts, width)
-    for i, column in enumerate(shown):
-        own = [row[i] for row in texts]
-        if column.kernels or (not in_sentences and _look_alike(own, widths[i])):
-            _replace(texts, i, cut_apart(own, widths[i]))
-    lines = [Line(_joined(labels, shown, widths), "head")]
+    if not complete:
+        fitting = _fitting_columns(columns_shown, labels, texts, width, in_sentences=in_sentences)
+        columns_shown, labels = [columns_shown[i] for i in fitting], [labels[i] for i in fitting]
+        texts = [[row[i] for i in fitting] for row in texts]
+    widths = _widths(columns_shown, labels, texts, width)
+    for i, column in enumerate(columns_shown):
+        texts_of_column = [row[i] for row in texts]
+        if column.kernels or (not in_sentences and _look_same(texts_of_column, widths[i])):
+            _replace(texts, i, cut_apart(texts_of_column, widths[i]))
+    lines = [Line(_joined(labels, columns_shown, widths), "head")]
     for row in texts:
-        parts = _broken(row, shown, widths) if in_sentences else [row]
-        lines += [Line(_joined(part, shown, widths, in_sentences=in_sentences)) for part in parts]
+        parts = _broken(row, columns_shown, widths) if in_sentences else [row]
+        lines += [Line(_joined(part, columns_shown, widths, in_sentences=in_sentences)) for part in parts]
     if more:
         lines.append(Line(f"({count_text(more)} more rows)", "note"))
-    hidden = [c.name for c in columns if c not in shown]
+    hidden = [c.name for c in columns if c not in columns_shown]
     if hidden:
         lines += note_lines(f"(more columns: {', '.join(hidden)})", width)
     return lines
@@ -256,11 +256,11 @@ def _draw_shares(columns: Sequence[Column], labels: list[str], rows: Sequence[Ro
     if not shares:
         return
     values = [row[columns[shares[0]].name] or 0.0 for row in rows]
-    if (most := max(values)) <= 0:
+    if (high := max(values)) <= 0:
         return
     labels[shares[0]] += " " * (_GAP + _BAR)
     for row, value in zip(texts, values, strict=True):
-        eighths = round(max(value, 0.0) / most * _BAR * 8)
+        eighths = round(max(value, 0.0) / high * _BAR * 8)
         bar = "█" * (eighths // 8) + (_EIGHTHS[eighths % 8 - 1] if eighths % 8 else "")
         row[shares[0]] += " " * _GAP + bar.ljust(_BAR)
 
@@ -276,7 +276,7 @@ def _is_shown(column: Column, rows: Sequence[Row]) -> bool:
     return column.visible
 
 
-def _look_alike(texts: Sequence[str], width: int) -> bool:
+def _look_same(texts: Sequence[str], width: int) -> bool:
     """Whether different texts would look the same when shortened."""
     different = set(texts)
     return len({shortened(text, width) for text in different}) < len(different)
@@ -315,33 +315,33 @@ def _widths(columns: list[Column], labels: list[str], rows: list[list[str]], wid
     return widths
 
 
-def _kept(
+def _fitting_columns(
     columns: list[Column], labels: list[str], texts: list[list[str]], width: int, *, in_sentences: bool
 ) -> list[int]:
     """Which columns to show: the first (after the job), the sums, and as many others as fit, from the left.
     Columns without any value are dropped first. An answer in words also keeps its sentences."""
-    every = range(len(columns))
+    indices = range(len(columns))
     first = {0, 1} if columns[0] == JOB and len(columns) > 1 else {0}
-    sums = {*first, *(i for i in every if columns[i].sums)}
+    sums = {*first, *(i for i in indices if columns[i].sums)}
 
-    silent = {i for i in every if all(row[i] == NOT_MEASURED for row in texts)}
+    silent = {i for i in indices if all(row[i] == NOT_MEASURED for row in texts)}
 
     def fitting(staying: set[int]) -> list[int]:
-        kept = list(every)
-        leaving = sorted(kept[1:], key=lambda i: (i not in staying, i in silent, i))
+        fitted = list(indices)
+        leaving = sorted(fitted[1:], key=lambda i: (i not in staying, i in silent, i))
         while True:
-            own = [[row[i] for i in kept] for row in texts]
-            widths = _widths([columns[i] for i in kept], [labels[i] for i in kept], own, width)
+            texts_fitted = [[row[i] for i in fitted] for row in texts]
+            widths = _widths([columns[i] for i in fitted], [labels[i] for i in fitted], texts_fitted, width)
             if not leaving or sum(widths) + _GAP * (len(widths) - 1) <= width:
-                return kept
-            kept.remove(leaving.pop())
+                return fitted
+            fitted.remove(leaving.pop())
 
-    if in_sentences and (of_text := [i for i in every if columns[i].type == "text"]):
+    if in_sentences and (of_text := [i for i in indices if columns[i].type == "text"]):
         # Count spaces: a list of names is not a sentence, however long.
         sentence = max(of_text, key=lambda i: max(row[i].count(" ") for row in texts))
-        kept = fitting({*sums, sentence})
-        if sentence in kept:
-            return kept
+        fitted = fitting({*sums, sentence})
+        if sentence in fitted:
+            return fitted
     return fitting(sums)
 
 
@@ -385,9 +385,9 @@ def grid_html(columns: Sequence[Column], rows: Sequence[Row], *, in_sentences: b
     head = "".join(
         f'<th style="text-align:{_side(c)}" title="{escape(_titled(c))}">{escape(c.name)}</th>' for c in columns
     )
-    most = _MOST_HTML_TITLE if in_sentences else _MOST_HTML_TEXT
+    limit = _MAX_HTML_TITLE if in_sentences else _MAX_HTML_TEXT
     body = "".join(
-        "<tr>" + "".join(_cell_html(row[c.name], c, shorter.get(c.name, {}), most) for c in columns) + "</tr>"
+        "<tr>" + "".join(_cell_html(row[c.name], c, shorter.get(c.name, {}), limit) for c in columns) + "</tr>"
         for row in rows
     )
     return f'<div style="overflow-x:auto"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
@@ -401,11 +401,11 @@ def _titled(column: Column) -> str:
     return f"{column.meaning} ({column.unit})" if column.unit else column.meaning
 
 
-def _cell_html(value: Any, column: Column, shorter: Mapping[str, str], most: int) -> str:
+def _cell_html(value: Any, column: Column, shorter: Mapping[str, str], limit: int) -> str:
     text = one_line(value_text(value, column))
-    shown = shortened(one_line(shorter.get(value, text)), most)
+    short = shortened(one_line(shorter.get(value, text)), limit)
     style = f"text-align:{_side(column)}" + ("" if column.type == "text" else ";white-space:nowrap")
     if column.name.endswith("share_ratio") and value is not None and 0 < value <= 1:
         style += f";background:linear-gradient(to right,{_HTML_BAR} {100 * value:.1f}%,transparent 0)"
-    title = f' title="{escape(shortened(text, _MOST_HTML_TITLE))}"' if shown != text else ""
-    return f'<td style="{style}"{title}>{escape(shown)}</td>'
+    title = f' title="{escape(shortened(text, _MAX_HTML_TITLE))}"' if short != text else ""
+    return f'<td style="{style}"{title}>{escape(short)}</td>'

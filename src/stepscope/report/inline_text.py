@@ -24,7 +24,7 @@ _KNOWN_WITHIN = 0.5
 
 def inline_lines(table: Table, layout: Layout) -> list[Line]:
     """Formats the answer of `inline` as lines: conclusions between the title and the grid."""
-    lines = table.lines(width=layout.width, most=layout.max_rows, bars=layout.bars)
+    lines = table.lines(width=layout.width, limit=layout.max_rows, bars=layout.bars)
     if table.jobs:
         return lines
     sentences = [Line(text) for words in _conclusions(table) for text in wrapped(words, layout.width, "  ")]
@@ -33,7 +33,7 @@ def inline_lines(table: Table, layout: Layout) -> list[Line]:
 
 
 def _conclusions(table: Table) -> list[str]:
-    return conclusion(table.rows()) if table.asked.get("by") == "rank" else []
+    return conclusion(table.rows()) if table.arguments.get("by") == "rank" else []
 
 
 def conclusion(rows: list[Row]) -> list[str]:

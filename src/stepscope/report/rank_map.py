@@ -55,12 +55,12 @@ def map_lines(table: Table, layout: Layout) -> list[Line]:
     """An answer to `rank-overview` as lines: a map of a measure, else a grid."""
     width = layout.width
     if "value_ns" not in table.arrow.column_names:
-        return table.lines(width=width, most=layout.max_rows)
+        return table.lines(width=width, limit=layout.max_rows)
     title = f"{MARK if table.unreliable else ''} {table.question.asks}".strip()
     lines = [Line(text, "title") for text in wrapped(title, width)]
     rows = [row for row in table.rows() if row["value_ns"] is not None]
     if rows:
-        lines += _map(rows, width, str(table.asked.get("measure", "step")))
+        lines += _map(rows, width, str(table.arguments.get("measure", "step")))
     return [*lines, *note_lines(table.note, width), *table.warnings(width)]
 
 
@@ -130,7 +130,7 @@ def map_figure(table: Table) -> Any:
     Raises:
         StepScopeError: there is nothing to draw, or matplotlib is not installed.
     """
-    if table.asked.get("measure") is None:
+    if table.arguments.get("measure") is None:
         raise StepScopeError(
             "there is nothing to draw", hint="choose what to draw, as in --measure step", slug="nothing-to-draw"
         )
@@ -158,7 +158,7 @@ def map_figure(table: Table) -> Any:
     axes.set_xticks(range(0, len(places), interval), [str(step) for _, step in places[::interval]], fontsize=7)
     axes.set_xlabel("step", fontsize=8)
     axes.set_ylabel("rank", fontsize=8)
-    measure = str(table.asked.get("measure", "step")).replace("-", " ")
+    measure = str(table.arguments.get("measure", "step")).replace("-", " ")
     bar = figure.colorbar(image, ax=axes)
     bar.set_label(f"{measure} (ms)", fontsize=8)
     bar.ax.tick_params(labelsize=7)

@@ -25,14 +25,14 @@ _MAX_LISTED = 6
 
 def scaling_lines(table: Table, layout: Layout) -> list[Line]:
     """Formats the answer of `scaling` as lines: all rows, then sentences."""
-    lines = table.lines(width=layout.width, most=None)
+    lines = table.lines(width=layout.width, limit=None)
     for sentence in _conclusions(table):
         lines += [Line(""), *map(Line, wrapped(sentence, layout.width, "  "))]
     return lines
 
 
 def _conclusions(table: Table) -> list[str]:
-    return scaling_sentences(table.rows(), table.asked["below"])
+    return scaling_sentences(table.rows(), table.arguments["below"])
 
 
 def scaling_sentences(rows: list[Row], below: float) -> list[str]:

@@ -70,7 +70,7 @@ def answer_lines(table: Table, layout: Layout) -> list[Line]:
         table = _completed(table, layout.command, layout.source)
     if renderer.lines is not None:
         return renderer.lines(table, layout)
-    return table.lines(width=layout.width, most=layout.max_rows, whole=layout.all_columns, bars=layout.bars)
+    return table.lines(width=layout.width, limit=layout.max_rows, complete=layout.all_columns, bars=layout.bars)
 
 
 def _each_job(table: Table, layout: Layout) -> list[Line]:

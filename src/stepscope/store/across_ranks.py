@@ -42,24 +42,24 @@ def link_ranks(directory: Path, ranks: Iterable[int]) -> None:
     chosen = sorted(set(ranks))
     if len(chosen) < 2:
         return
-    rows = {rank: _row(_one(directory, rank, "rank")) for rank in chosen}
+    rows = {rank: _row(_file(directory, rank, "rank")) for rank in chosen}
     files = [
         (rank, placed(file)[0], file)
         for rank in chosen
         for file in sorted(rank_folder(directory, rank).glob("collective.*"), key=placed)
     ]
-    known = _of_one_time([_known(directory, rows[rank]) for rank in chosen])
-    found = gather(known, ((rank, span, read_stored(file, READ)) for rank, span, file in files))
-    aligned = align(found, known)
+    ranks_known = _of_one_time([_rank_clock(directory, rows[rank]) for rank in chosen])
+    collectives = gather(ranks_known, ((rank, span, read_stored(file, READ)) for rank, span, file in files))
+    aligned = align(collectives, ranks_known)
     sizes = {row["world_size"] for row in rows.values()}
-    extent = find_extent(found, aligned.matches, known, sizes.pop() if len(sizes) == 1 else None)
-    _write_matches([file for _, _, file in files], found, aligned, extent, chosen)
-    _write_clocks(directory, found, aligned, known)
-    refused = [one.rank for one, clock in zip(known, aligned.clocks, strict=True) if clock.refused]
-    guessed = [one.rank for one in known if one.guessed] if len(found) else []
+    extent = find_extent(collectives, aligned.matches, ranks_known, sizes.pop() if len(sizes) == 1 else None)
+    _write_matches([file for _, _, file in files], collectives, aligned, extent, chosen)
+    _write_clocks(directory, collectives, aligned, ranks_known)
+    refused = [item.rank for item, clock in zip(ranks_known, aligned.clocks, strict=True) if clock.refused]
+    guessed = [item.rank for item in ranks_known if item.guessed] if len(collectives) else []
     checks = (
-        collectives_alone.row((aligned.unmatched, aligned.unknown, len(found))),
-        collectives_incomplete.row(_incomplete(found, aligned, chosen)),
+        collectives_alone.row((aligned.unmatched, aligned.unknown, len(collectives))),
+        collectives_incomplete.row(_incomplete(collectives, aligned, chosen)),
         clocks_contradict.row((refused, guessed)),
     )
     for check in checks:
@@ -67,24 +67,30 @@ def link_ranks(directory: Path, ranks: Iterable[int]) -> None:
             add_check(directory, chosen[0], check)
 
 
-def _incomplete(found: Collectives, aligned: Aligned, ranks: Sequence[int]) -> tuple[int, int, list[int]]:
+def _incomplete(collectives: Collectives, aligned: Aligned, ranks: Sequence[int]) -> tuple[int, int, list[int]]:
     """How many matches lack ranks of their group, of how many, and which of these ranks have no recording."""
     matches = aligned.matches
-    members = [recorded_ranks(text) for _, _, text, _, _ in found.groups]
-    stated = np.array([len(own) or one[3] or 0 for own, one in zip(members, found.groups, strict=True)], np.int64)
-    between_two = np.array([one[0] in POINT_TO_POINT for one in found.kinds], dtype=bool)
-    held = matches.each(matches.ranks)
-    lacking = (held < stated[found.group[matches.rows]]) & ~between_two[found.kind[matches.rows]]
+    members = [recorded_ranks(text) for _, _, text, _, _ in collectives.groups]
+    stated = np.array(
+        [
+            len(members_of_group) or group_facts[3] or 0
+            for members_of_group, group_facts in zip(members, collectives.groups, strict=True)
+        ],
+        np.int64,
+    )
+    between_two = np.array([group_facts[0] in POINT_TO_POINT for group_facts in collectives.kinds], dtype=bool)
+    rank_counts = matches.each(matches.ranks)
+    lacking = (rank_counts < stated[collectives.group[matches.rows]]) & ~between_two[collectives.kind[matches.rows]]
     lack = np.unique(matches.match[matches.rows][lacking])
     absent = {
         rank
-        for group in np.unique(found.group[matches.rows][lacking]).tolist()
+        for group in np.unique(collectives.group[matches.rows][lacking]).tolist()
         for rank in members[group].difference(ranks)
     }
     return len(lack), len(matches), sorted(absent)
 
 
-def _one(directory: Path, rank: int, table: str, span: int = 0) -> Path:
+def _file(directory: Path, rank: int, table: str, span: int = 0) -> Path:
     (file,) = rank_folder(directory, rank).glob(f"{table}.{span}.*")
     return file
 
@@ -94,7 +100,7 @@ def _row(file: Path) -> dict[str, Any]:
     return row
 
 
-def _known(directory: Path, row: Mapping[str, Any]) -> RankInfo:
+def _rank_clock(directory: Path, row: Mapping[str, Any]) -> RankInfo:
     spans: dict[int, tuple[int, int]] = {}
     for table in _EVENTS:
         for file in rank_folder(directory, row["rank"]).glob(f"{table}.*"):
@@ -111,47 +117,47 @@ def _known(directory: Path, row: Mapping[str, Any]) -> RankInfo:
 def _extents(file: Path, name: str) -> Iterator[tuple[int, int]]:
     """The smallest and the largest value of a column, for each part of a file."""
     if file.suffix == ARROW:
-        found = pc.min_max(read_stored(file, [name]).column(0)).as_py()
-        if found["min"] is not None:
-            yield found["min"], found["max"]
+        bounds = pc.min_max(read_stored(file, [name]).column(0)).as_py()
+        if bounds["min"] is not None:
+            yield bounds["min"], bounds["max"]
         return
     metadata = pq.ParquetFile(file).metadata
     column = metadata.schema.names.index(name)
     for group in range(metadata.num_row_groups):
-        told = metadata.row_group(group).column(column).statistics
-        if told is not None and told.has_min_max:
-            yield told.min, told.max
+        statistics = metadata.row_group(group).column(column).statistics
+        if statistics is not None and statistics.has_min_max:
+            yield statistics.min, statistics.max
 
 
-def _of_one_time(known: list[RankInfo]) -> list[RankInfo]:
+def _of_one_time(clocks: list[RankInfo]) -> list[RankInfo]:
     """The ranks; one with an impossible time counts as guessed, and its clock is not used."""
-    epochs = sorted(one.epoch_ns for one in known if one.epoch_ns is not None)
+    epochs = sorted(clock.epoch_ns for clock in clocks if clock.epoch_ns is not None)
     middle = epochs[len(epochs) // 2] if epochs else 0
     return [
-        one
-        if one.epoch_ns is None or abs(one.epoch_ns - middle) < FARTHEST_NS
-        else replace(one, epoch_ns=None, host=None, guessed=True)
-        for one in known
+        clock
+        if clock.epoch_ns is None or abs(clock.epoch_ns - middle) < FARTHEST_NS
+        else replace(clock, epoch_ns=None, host=None, guessed=True)
+        for clock in clocks
     ]
 
 
 def _write_matches(
-    files: Sequence[Path], found: Collectives, aligned: Aligned, extent: Extent, ranks: Sequence[int]
+    files: Sequence[Path], collectives: Collectives, aligned: Aligned, extent: Extent, ranks: Sequence[int]
 ) -> None:
     """Fills in the files of collectives; `found` has the rows of all files in order."""
     matches = aligned.matches
-    wait = np.full(len(found), -1, np.int64)
+    wait = np.full(len(collectives), -1, np.int64)
     wait[matches.rows] = aligned.waits.wait
-    last = np.full(len(found), -1, np.int32)
+    last = np.full(len(collectives), -1, np.int32)
     last[matches.rows] = np.append(np.array(ranks, np.int32), -1)[aligned.waits.last]
-    held = np.append(matches.ranks, -1)
+    rank_counts = np.append(matches.ranks, -1)
     sure = np.append(aligned.confidence, np.nan)
-    dur = found.end - found.start
+    dur = collectives.end - collectives.start
 
     def fill(file: Path, first: int, size: pa.Array) -> None:
         rows = len(size)
         place = np.empty(rows, np.int64)
-        place[found.row[first : first + rows] - first] = np.arange(first, first + rows)
+        place[collectives.row[first : first + rows] - first] = np.arange(first, first + rows)
         match = matches.match[place]
         none = match < 0
         waited = wait[place]
@@ -160,7 +166,7 @@ def _write_matches(
             "match_id": integers(match, type=pa.int64()),
             "match_rule": from_codes(matches.rule[place] - 1, RULES[1:]),
             "match_confidence": pa.array(sure[match], mask=none),
-            "matched_ranks": pa.array(held[match], pa.int32(), mask=none),
+            "matched_ranks": pa.array(rank_counts[match], pa.int32(), mask=none),
             "last_rank": integers(last[place], type=pa.int32()),
             "wait_ns": integers(waited, type=pa.int64()),
             "transfer_ns": pa.array(dur[place] - waited, mask=waited < 0),
@@ -174,8 +180,8 @@ def _write_matches(
             size = read_stored(file, ["group_size"]).column(0).combine_chunks()
             writing.append(pool.submit(fill, file, first, size))
             first += len(size)
-        for one in writing:
-            one.result()
+        for future in writing:
+            future.result()
 
 
 def _replace(file: Path, values: Mapping[str, pa.Array]) -> None:
@@ -195,36 +201,36 @@ def _set(file: Path, values: Mapping[str, Any]) -> None:
         write_stored(file, declared, pa.Table.from_pylist([row | values], schema=declared.arrow()))
 
 
-def _write_clocks(directory: Path, found: Collectives, aligned: Aligned, known: Sequence[RankInfo]) -> None:
+def _write_clocks(directory: Path, collectives: Collectives, aligned: Aligned, recorded: Sequence[RankInfo]) -> None:
     """Writes the clocks of ranks, and what their drift adds to the times of each recording.
 
     A recording moves as one piece, by its clock's lead in its middle: durations stay, and an event within another one
     stays within it.
     """
-    epochs = [0 if one.epoch_ns is None else one.epoch_ns - found.origin_ns for one in known]
+    epochs = [0 if rank.epoch_ns is None else rank.epoch_ns - collectives.origin_ns for rank in recorded]
     middles = [
-        {span: epoch + (low + high) / 2 for span, (low, high) in one.spans.items()}
-        for one, epoch in zip(known, epochs, strict=True)
+        {span: epoch + (low + high) / 2 for span, (low, high) in rank.spans.items()}
+        for rank, epoch in zip(recorded, epochs, strict=True)
     ]
     ahead = [
         clock.ahead_at(middle[min(middle)]) if middle else 0
         for clock, middle in zip(aligned.clocks, middles, strict=True)
     ]
     # Times without an epoch count from the run's start once they are aligned.
-    dated = [at for at, one in enumerate(known) if one.epoch_ns is not None]
-    first = min(epochs[at] - ahead[at] for at in dated or range(len(known)))
-    for at, (one, clock) in enumerate(zip(known, aligned.clocks, strict=True)):
-        told = _told(clock, one)
+    dated = [at for at, rank in enumerate(recorded) if rank.epoch_ns is not None]
+    first = min(epochs[at] - ahead[at] for at in dated or range(len(recorded)))
+    for at, (rank, clock) in enumerate(zip(recorded, aligned.clocks, strict=True)):
+        values = _clock_columns(clock, rank)
         if clock.rule is not None:
-            told["clock_offset_ns"] = -ahead[at] - (0 if one.epoch_ns is not None else first)
-        _set(_one(directory, one.rank, "rank"), told)
+            values["clock_offset_ns"] = -ahead[at] - (0 if rank.epoch_ns is not None else first)
+        _set(_file(directory, rank.rank, "rank"), values)
         for span, middle in middles[at].items():
             moved = ahead[at] - clock.ahead_at(middle) if clock.drift else None
-            _set(_one(directory, one.rank, "source", span), {"drift_ns": moved})
+            _set(_file(directory, rank.rank, "source", span), {"drift_ns": moved})
 
 
-def _told(clock: Clock, known: RankInfo) -> dict[str, Any]:
-    longest = max((high - low for low, high in known.spans.values()), default=0)
+def _clock_columns(clock: Clock, recorded: RankInfo) -> dict[str, Any]:
+    longest = max((high - low for low, high in recorded.spans.values()), default=0)
     uncertainty = None
     if clock.noise_ns is not None:
         uncertainty = int(np.ceil(clock.noise_ns + abs(clock.drift or 0.0) * longest / 2))

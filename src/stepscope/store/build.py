@@ -126,7 +126,7 @@ def import_source(
         strict,
         rank,
         job,
-        tuple(str(given_path(one)) for one in captures),
+        tuple(str(given_path(capture)) for capture in captures),
         dask,
         memory,
     )
@@ -136,7 +136,7 @@ def import_source(
 
 def _paths(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
     given = [source] if isinstance(source, str | os.PathLike) else source
-    return [given_path(one) for one in given]
+    return [given_path(path) for path in given]
 
 
 def open_source(
@@ -174,11 +174,11 @@ def open_source(
             raise
         return scratch
     if not _is_complete(store):
-        with _cache_locked(store) as held:
+        with _cache_locked(store) as is_locked:
             if not _is_complete(store):  # no other process made it first
                 if (store / STORE_FILE).exists():
                     _warn_of_damage(paths)
-                make(store, partial(_build, paths, options, progress), held=held)
+                make(store, partial(_build, paths, options, progress), is_locked=is_locked)
                 trim(store.parent, store)
     mark_used(store)
     if options.strict:
@@ -245,9 +245,9 @@ def _place_in_cache(paths: list[Path], options: ImportOptions) -> Path | None:
         "python_stack": options.python_stack,
         "captures": options.captures,
     }
-    beside = [*paths[1:], *map(Path, options.captures)]
+    further = [*paths[1:], *map(Path, options.captures)]
     remote = {}
-    for path in (paths[0], *beside):
+    for path in (paths[0], *further):
         if is_standard_input(path):
             return None
         if is_remote(path):
@@ -258,10 +258,10 @@ def _place_in_cache(paths: list[Path], options: ImportOptions) -> Path | None:
         return None
     if remote:
         described["remote"] = remote
-    key = cache_key(paths[0], described, beside=beside)
+    key = cache_key(paths[0], described, further=further)
     if not _same_plug_ins(directory / key):
         described["plug_ins"] = versions("formats")
-        key = cache_key(paths[0], described, beside=beside)
+        key = cache_key(paths[0], described, further=further)
     return directory / key
 
 
@@ -269,8 +269,8 @@ def _place_in_cache(paths: list[Path], options: ImportOptions) -> Path | None:
 def _cache_locked(store: Path) -> Iterator[bool]:
     try:
         store.parent.mkdir(parents=True, exist_ok=True)
-        with locked(store) as held:
-            yield held
+        with locked(store) as is_locked:
+            yield is_locked
     except OSError as error:
         raise StoreError(
             f"{store.parent}: the cache cannot be written ({error.strerror or error})",
@@ -318,9 +318,9 @@ def _build_of(sources: list[Path], options: ImportOptions, progress: Progress, d
         jobs_of_processes(job.recordings, directory / folder, options, captures, run.provenance)
         for job, folder in zip(chosen, folders, strict=True)
     ]
-    jobs = [one for of_job in work for one in of_job]
+    jobs = [outcome for of_job in work for outcome in of_job]
     if len(jobs) > 1:
-        jobs = [replace(one, threads=1) for one in jobs]
+        jobs = [replace(outcome, threads=1) for outcome in jobs]
     size = sum(recording.member.size for job in chosen for recording in job.recordings)
     progress.start(f"Reading {sources[0].name}", total=None, unit="bytes")
     at_a_time = workers(len(jobs))
@@ -340,11 +340,11 @@ def _build_of(sources: list[Path], options: ImportOptions, progress: Progress, d
     progress.finish()
     done = _read(jobs, outcomes, run)
     if options.ranks is not None:
-        known = {one.rank for one in (*done, *jobs) if one is not None and one.rank >= 0}
-        check_known(options.ranks, sorted(known), "rank", of=_named(sources))
+        known_ranks = {outcome.rank for outcome in (*done, *jobs) if outcome is not None and outcome.rank >= 0}
+        check_known(options.ranks, sorted(known_ranks), "rank", of=_named(sources))
     if options.steps is not None:
-        check_steps(options.steps, {step for one in done if one for step in one.steps})
-    if options.window is not None and not any(one.kept for one in done if one is not None):
+        check_steps(options.steps, {step for outcome in done if outcome for step in outcome.steps})
+    if options.window is not None and not any(outcome.has_events for outcome in done if outcome is not None):
         raise UsageError(
             f"{_named(sources)}: nothing starts in the window that opens at {time_text(options.window[0])}",
             hint="times count from each recording's start; leave --window out to keep all",
@@ -356,14 +356,14 @@ def _build_of(sources: list[Path], options: ImportOptions, progress: Progress, d
     }
     if run.skipped or any(recording.format not in FORMATS for recording in run.recordings):
         facts["plug_ins"] = versions("formats")
-    made = iter(done)
-    kept = []
+    outcomes_left = iter(done)
+    stored = []
     for job, folder, of_job in zip(chosen, folders, work, strict=True):
-        of_ranks = [one for one in itertools.islice(made, len(of_job)) if one is not None]
+        of_ranks = [outcome for outcome in itertools.islice(outcomes_left, len(of_job)) if outcome is not None]
         if _finish(directory / folder, job, run, of_ranks, options, facts):
-            kept.append(StoredJob(job.name, job.about, folder))
+            stored.append(StoredJob(job.name, job.about, folder))
     if len(chosen) > 1:
-        write_jobs(directory, kept, facts)
+        write_jobs(directory, stored, facts)
 
 
 def _read(jobs: list[Job], outcomes: list[Outcome], run: runs.Run) -> list[Done | None]:
@@ -372,13 +372,13 @@ def _read(jobs: list[Job], outcomes: list[Outcome], run: runs.Run) -> list[Done 
     Raises:
         SourceError: none can be read.
     """
-    unread = [one for one in outcomes if isinstance(one, SourceError)]
+    unread = [result for result in outcomes if isinstance(result, SourceError)]
     if len(unread) == len(outcomes):
         raise unread[0]
     for job, outcome in zip(jobs, outcomes, strict=True):
         if isinstance(outcome, SourceError):
             run.skip(job.label, outcome, recording=True)
-    return [None if isinstance(one, SourceError) else one for one in outcomes]
+    return [None if isinstance(result, SourceError) else result for result in outcomes]
 
 
 def _named(sources: list[Path]) -> str:
@@ -401,28 +401,28 @@ def _finish(
         shutil.rmtree(directory, ignore_errors=True)
         return False
     if options.steps is not None:
-        there = {step for one in done for step in one.steps}
-        facts = {**facts, "steps": sorted(there.intersection(options.steps))}
+        steps = {step for item in done for step in item.steps}
+        facts = {**facts, "steps": sorted(steps.intersection(options.steps))}
         if not facts["steps"]:
             shutil.rmtree(directory)
             return False
     if options.window is not None:
         facts = {**facts, "window": list(options.window)}
-    ranks = [one.rank for one in done]
+    ranks = [item.rank for item in done]
     for rank in ranks:
         merge_spans(directory, rank)
     if len(ranks) > 1:
         from stepscope.store.across_ranks import link_ranks
 
         link_ranks(directory, ranks)
-    guessed = [(one.member.label, one.rank) for one in job.recordings if one.rule == "order"]
-    read = {one.member.label: f"!{one.member.process}" for one in job.recordings}
+    guessed = [(item.member.label, item.rank) for item in job.recordings if item.rule == "order"]
+    read = {item.member.label: f"!{item.member.process}" for item in job.recordings}
     copies = [(label, original) for label, original in run.copies.items() if original in read]
-    files = {label.removesuffix(read[one]): one.removesuffix(read[one]) for label, one in copies}
+    files = {label.removesuffix(read[item]): item.removesuffix(read[item]) for label, item in copies}
     checked = ((left_out, run.unreadable), (ranks_guessed, guessed), (identical_files, [*files.items()]))
-    for check, found in checked:
-        if found:
-            add_check(directory, min(ranks), check.row(found))
+    for check, findings in checked:
+        if findings:
+            add_check(directory, min(ranks), check.row(findings))
     twice = [{"path": label, "reason": f"a copy of {original}"} for label, original in copies]
     facts = {"job": job.name, "ranks": sorted(ranks), **facts, "skipped": [*facts["skipped"], *twice]}
     joined = join_small_ranks(directory, ranks)

@@ -50,16 +50,16 @@ def cache_bytes() -> int:
     return DEFAULT_BYTES
 
 
-def cache_key(path: Path, options: dict[str, Any], *, beside: Sequence[Path] = ()) -> str:
+def cache_key(path: Path, options: dict[str, Any], *, further: Sequence[Path] = ()) -> str:
     """A name for the store of a source in its present state, read in a certain way.
 
     Args:
         path: a file, or a folder all of whose files count.
         options: what else changes the store.
-        beside: further files and folders that are read with it.
+        further: more files and folders that are read with it.
     """
     path = path.resolve()
-    sources = [path, *(other.resolve() for other in beside)]
+    sources = [path, *(other.resolve() for other in further)]
     files: list[tuple[str, tuple[int, ...]]] = []
     for source in sources:
         if source.is_dir():
@@ -97,15 +97,15 @@ def locked(target: Path, *, waiting: bool = True) -> Iterator[bool]:
     path = target.with_name(f".{target.name}.lock")
     while True:
         with path.open("a") as lock:
-            held, theirs = True, False
+            is_locked, theirs = True, False
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX if waiting else fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                held, theirs = False, isinstance(error, BlockingIOError)
-            if held and not _is_at(lock.fileno(), path):
+                is_locked, theirs = False, isinstance(error, BlockingIOError)
+            if is_locked and not _is_at(lock.fileno(), path):
                 continue  # its holder has removed it
             try:
-                yield held
+                yield is_locked
             finally:
                 if not theirs:
                     with contextlib.suppress(OSError):
@@ -122,9 +122,9 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 def new_unfinished(target: Path, new: str = "") -> Path:
     """A new folder beside a store that is to be made."""
-    made = target.with_name(f".{target.name}{UNFINISHED}{new}{os.getpid()}-{os.urandom(4).hex()}")
-    made.mkdir()
-    return made
+    folder = target.with_name(f".{target.name}{UNFINISHED}{new}{os.getpid()}-{os.urandom(4).hex()}")
+    folder.mkdir()
+    return folder
 
 
 def remove_leftovers(target: Path) -> None:
@@ -169,7 +169,7 @@ def in_use(stores: Sequence[Path]) -> Iterator[None]:
     """Keeps the cache from deleting these stores meanwhile, however long that is."""
     cached = cache_directory().resolve()
     inside = [store.resolve() for store in stores]
-    kept = [
+    cached_stores = [
         cached / store.relative_to(cached).parts[0]
         for store in inside
         if store != cached and store.is_relative_to(cached)
@@ -177,7 +177,7 @@ def in_use(stores: Sequence[Path]) -> Iterator[None]:
     over = threading.Event()
 
     def mark() -> None:
-        for store in kept:
+        for store in cached_stores:
             mark_used(store)
 
     def go_on() -> None:
@@ -185,7 +185,7 @@ def in_use(stores: Sequence[Path]) -> Iterator[None]:
             mark()
 
     mark()
-    if kept:
+    if cached_stores:
         threading.Thread(target=go_on, name="stepscope-cache", daemon=True).start()
     try:
         yield
@@ -210,8 +210,8 @@ def trim(directory: Path, keep: Path) -> None:
                 stores.append((entry.stat().st_mtime, size, Path(entry.path)))
         elif left := _LEFTOVER.fullmatch(entry.name):
             target = directory / left[1]
-            with contextlib.suppress(OSError), locked(target, waiting=False) as held:
-                if held:
+            with contextlib.suppress(OSError), locked(target, waiting=False) as is_locked:
+                if is_locked:
                     remove_leftovers(target)
     now = time.time()
     total = sum(size for _, size, _ in stores)

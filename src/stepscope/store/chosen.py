@@ -43,26 +43,28 @@ def chosen_jobs(run: runs.Run, options: ImportOptions, source: str) -> list[runs
         name = check_name(options.job, [job.name for job in jobs], "job", of=source)
         jobs = [job for job in jobs if job.name == name]
     ranks = options.ranks
-    if ranks is None or any(one.rank < 0 for job in jobs for one in job.recordings):
+    if ranks is None or any(recording.rank < 0 for job in jobs for recording in job.recordings):
         return jobs
-    known = {one.rank for job in jobs for one in job.recordings}
-    check_known(ranks, sorted(known), "rank", of=source)
-    narrowed = [replace(job, recordings=[one for one in job.recordings if one.rank in ranks]) for job in jobs]
+    known_ranks = {recording.rank for job in jobs for recording in job.recordings}
+    check_known(ranks, sorted(known_ranks), "rank", of=source)
+    narrowed = [
+        replace(job, recordings=[recording for recording in job.recordings if recording.rank in ranks]) for job in jobs
+    ]
     return [job for job in narrowed if job.recordings]
 
 
-def check_steps(wanted: Collection[int], there: set[int]) -> None:
+def check_steps(chosen: Collection[int], recorded: set[int]) -> None:
     """Refuses steps that no rank has."""
-    if there.isdisjoint(wanted):
-        check_known(wanted, sorted(there), "step")
+    if recorded.isdisjoint(chosen):
+        check_known(chosen, sorted(recorded), "step")
 
 
 def recordings_of_captures(paths: tuple[str, ...]) -> list[runs.Recording]:
     """The recordings of captures that were given; if there are several ranks, each applies only to its own."""
     from stepscope.formats.runs import find_run
 
-    found = [] if not paths else find_run(*map(Path, paths)).recordings
-    return [one if one.rule not in _GUESSED else replace(one, rank=-1) for one in found]
+    recordings = [] if not paths else find_run(*map(Path, paths)).recordings
+    return [recording if recording.rule not in _GUESSED else replace(recording, rank=-1) for recording in recordings]
 
 
 _GUESSED = ("order", "single")
@@ -105,14 +107,14 @@ def jobs_of_processes(
             python_stack=options.python_stack,
             strict=options.strict,
             provenance=tuple(map(str, provenance)),
-            captures=tuple(_source(one) for one in captures if one.rank in (rank, -1) or rank < 0),
+            captures=tuple(_source(item) for item in captures if item.rank in (rank, -1) or rank < 0),
             memory=memory,
-            to_be_joined=many and sum(one.member.text_size for one in of_rank) <= joined.SMALL_TEXT,
+            to_be_joined=many and sum(item.member.text_size for item in of_rank) <= joined.SMALL_TEXT,
             limit=rank_limit(options.memory, len(ranks)),
         )
         for (rank, of_rank), memory in zip(ranks, needs([of_rank for _, of_rank in ranks]), strict=True)
     ]
 
 
-def _source(one: runs.Recording) -> tuple[str, str | None, str | None, str]:
-    return str(one.member.path), one.member.name, one.member.process, one.format.name
+def _source(recording: runs.Recording) -> tuple[str, str | None, str | None, str]:
+    return str(recording.member.path), recording.member.name, recording.member.process, recording.format.name

@@ -80,7 +80,7 @@ def run_jobs_on_cluster(jobs: list[Job], cluster: str, progress: Progress) -> li
         for at, outcome in enumerate(outcomes):
             if outcome is None:
                 outcomes[at : at + 1] = _run(client, jobs[at : at + 1], progress)
-    return [_ended(job) if one is None else one for job, one in zip(jobs, outcomes, strict=True)]
+    return [_ended(job) if result is None else result for job, result in zip(jobs, outcomes, strict=True)]
 
 
 def _run(client: Client, jobs: list[Job], progress: Progress) -> list[Outcome | None]:
@@ -144,8 +144,8 @@ def _everywhere(job: Job) -> Job:
     """The job with paths that are valid in another working directory."""
     return replace(
         job,
-        sources=[(str(Path(one[0]).absolute()), *one[1:]) for one in job.sources],
-        captures=[(str(Path(one[0]).absolute()), *one[1:]) for one in job.captures],
+        sources=[(str(Path(source[0]).absolute()), *source[1:]) for source in job.sources],
+        captures=[(str(Path(source[0]).absolute()), *source[1:]) for source in job.captures],
     )
 
 
@@ -205,12 +205,12 @@ def _on_worker(job: Job, code: str) -> _Read:
 @contextmanager
 def _with_copies(job: Job) -> Iterator[Job]:
     """The job with copies of the files behind URLs: the command's own copies are on its machine."""
-    sources, captures = ([(Path(one[0]), one[1:]) for one in some] for some in (job.sources, job.captures))
+    sources, captures = ([(Path(source[0]), source[1:]) for source in some] for some in (job.sources, job.captures))
     named = [(path, display_name(path)) for path, _ in (*sources, *captures)]
     with as_files([Path(url) if is_remote(url) else path for path, url in named], SILENT) as files:
         placed = iter(map(str, files))
         yield replace(
             job,
-            sources=[(next(placed), *rest) for _, rest in sources],
-            captures=[(next(placed), *rest) for _, rest in captures],
+            sources=[(next(placed), *others) for _, others in sources],
+            captures=[(next(placed), *others) for _, others in captures],
         )

@@ -41,7 +41,7 @@ def read_columns(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    declared = {one.name: one for one in TABLES[table].columns}
+    declared = {item.name: item for item in TABLES[table].columns}
     store.check_files(table, [rank])
     if store.directory is None:
         chosen = ", ".join(declared[name].quoted for name in names)
@@ -63,8 +63,10 @@ def read_columns(
             if field.name not in texts
         }
         at = 0
-        wanted = list(dict.fromkeys((*names, "rank", "span")))
-        batches = (batch for file in files for batch in file.iter_batches(_AT_ONCE, columns=wanted, use_threads=False))
+        read_names = list(dict.fromkeys((*names, "rank", "span")))
+        batches = (
+            batch for file in files for batch in file.iter_batches(_AT_ONCE, columns=read_names, use_threads=False)
+        )
         for batch in batches:
             mine = batch["rank"].to_numpy() == rank
             rows = batch if mine.all() else batch.filter(pa.array(mine))  # small ranks share files
@@ -79,9 +81,9 @@ def read_columns(
                 if shift := store.shift_ns(rank, span):
                     for name in (name for name in numbers if declared[name].role is Role.MOMENT):
                         numbers[name][place] += np.where(spans == span, shift, 0)
-        made = {name: pa.chunked_array([pa.array(one[:at])]) for name, one in numbers.items()}
-        made |= {name: pa.chunked_array(one) for name, one in texts.items() if one}
-        read = pa.table({name: made.get(name, empty[name]) for name in names})
+        columns = {name: pa.chunked_array([pa.array(item[:at])]) for name, item in numbers.items()}
+        columns |= {name: pa.chunked_array(item) for name, item in texts.items() if item}
+        read = pa.table({name: columns.get(name, empty[name]) for name in names})
     for column, name in enumerate(names):
         if pa.types.is_string(read.schema.field(name).type):
             read = read.set_column(column, name, read[name].dictionary_encode())

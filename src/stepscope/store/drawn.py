@@ -33,7 +33,7 @@ def drawn_tables(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     Args:
         tables: a linked recording, by name of the table.
     """
-    made: dict[str, pa.Table] = {}
+    drawn: dict[str, pa.Table] = {}
     lanes = [TABLES["event_lane"].arrow(["event_id", "lane"]).empty_table()]
     for events, name, keys in (
         ("host_event", "host_block", _host_keys),
@@ -41,11 +41,11 @@ def drawn_tables(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     ):
         table = tables.get(events)
         if table is not None and table.num_rows >= LARGE:
-            made[name], further = _drawn(table, *keys(table))
+            drawn[name], further = _drawn(table, *keys(table))
             lanes.append(further)
         else:
-            made[name] = TABLES[name].arrow().empty_table()
-    return made | {"event_lane": pa.concat_tables(lanes)}
+            drawn[name] = TABLES[name].arrow().empty_table()
+    return drawn | {"event_lane": pa.concat_tables(lanes)}
 
 
 Key = NDArray[np.integer]
@@ -57,18 +57,18 @@ def _host_keys(table: pa.Table) -> tuple[Key, Place]:
     depth = small_numbers(table, "depth")
     depths = int(depth.max(initial=0)) + 1
     key = numbers(table, "thread") * depths + depth
-    return _narrow(key), lambda one: {"thread": one // depths, "depth": one % depths}
+    return _narrow(key), lambda key_value: {"thread": key_value // depths, "depth": key_value % depths}
 
 
 def _device_keys(table: pa.Table) -> tuple[Key, Place]:
-    known = np.sort(pc.unique(table["stream"]).to_numpy())
-    stream = np.searchsorted(known, numbers(table, "stream"))
+    streams = np.sort(pc.unique(table["stream"]).to_numpy())
+    stream = np.searchsorted(streams, numbers(table, "stream"))
     # Events that are no work are drawn on a track of their own beside the stream.
-    rests = codes(table, "kind", KINDS, missing=NO_WORK) == NO_WORK
-    key = (numbers(table, "device") * len(known) + stream) * 2 + rests
+    is_no_work = codes(table, "kind", KINDS, missing=NO_WORK) == NO_WORK
+    key = (numbers(table, "device") * len(streams) + stream) * 2 + is_no_work
 
-    def place(one: int) -> dict[str, int]:
-        return {"device": one // 2 // len(known), "stream": int(known[one // 2 % len(known)])}
+    def place(key_value: int) -> dict[str, int]:
+        return {"device": key_value // 2 // len(streams), "stream": int(streams[key_value // 2 % len(streams)])}
 
     return _narrow(key), place
 
@@ -83,26 +83,26 @@ def _drawn(table: pa.Table, key: Key, place: Place) -> tuple[pa.Table, pa.Table]
     start, end = times(table, "start_ns"), times(table, "dur_ns")
     end += start
     level = _level(int(end.max()) - int(start.min()), len(start))
-    made: list[dict[str, NDArray[Any]]] = []
+    pieces: list[dict[str, NDArray[Any]]] = []
     longest = []
     further: list[tuple[NDArray[Any], NDArray[Any]]] = []
     for number, rows, lane in in_lanes(key, start, end):
         overlaps = bool(lane.any())
-        for beside in range(int(lane.max()) + 1):
-            own = rows[lane == beside] if overlaps else rows
-            some = blocks(start[own], end[own], level)
-            longest.append(own[some.row])
+        for lane_number in range(int(lane.max()) + 1):
+            lane_rows = rows[lane == lane_number] if overlaps else rows
+            some = blocks(start[lane_rows], end[lane_rows], level)
+            longest.append(lane_rows[some.row])
             count = len(some.row)
-            made.append(
-                {name: np.full(count, one) for name, one in place(number).items()}
-                | {"lane": np.full(count, beside), "start_ns": some.start, "end_ns": some.end}
+            pieces.append(
+                {name: np.full(count, item) for name, item in place(number).items()}
+                | {"lane": np.full(count, lane_number), "start_ns": some.start, "end_ns": some.end}
                 | {"events": some.events, "busy_ns": some.busy, "max_ns": some.longest}
             )
         if overlaps:
             moved = np.flatnonzero(lane)
             further.append((rows[moved], lane[moved]))
     row = pa.array(np.concatenate(longest))
-    columns = {name: pa.array(np.concatenate([one[name] for one in made])) for name in made[0]}
+    columns = {name: pa.array(np.concatenate([item[name] for item in pieces])) for name in pieces[0]}
     columns["bin_ns"] = pa.array(np.full(len(row), 1 << level))
     columns["max_event_id"] = table["id"].take(row)
     columns |= {name: table[name].take(row) for name in ("name", "kind", "role") if name in table.column_names}

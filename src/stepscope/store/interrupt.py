@@ -33,7 +33,7 @@ class Stop:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._asked = False
+        self._requested = False
         self._running: duckdb.DuckDBPyConnection | None = None
 
     def now(self) -> None:
@@ -41,7 +41,7 @@ class Stop:
         to be sure calls again until the thread is done.
         """
         with self._lock:
-            self._asked = True
+            self._requested = True
             if self._running is not None:
                 self._running.interrupt()
 
@@ -61,13 +61,13 @@ class Stop:
             StoppedError: `now` was called, before or meanwhile.
         """
         with self._lock:
-            if self._asked:
+            if self._requested:
                 raise StoppedError
             self._running = connection
         try:
             return work()
         except Exception:
-            if self._asked:
+            if self._requested:
                 raise StoppedError from None
             raise
         finally:

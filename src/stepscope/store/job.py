@@ -97,7 +97,7 @@ class Done(NamedTuple):
 
     rank: int
     steps: list[int]
-    kept: bool = True
+    has_events: bool = True
 
 
 Outcome: TypeAlias = "Done | SourceError"
@@ -139,31 +139,31 @@ def _scratch(job: Job) -> AbstractContextManager[object]:
 def _imported(job: Job, progress: Callable[[int], None] | None, listings: Listings) -> Done:
     rank, rule, origin, shift = job.rank, job.rule, None, 0
     steps: set[int] = set()
-    kept = False
+    has_events = False
     recorded: list[tuple[int, int]] = []
-    given = (_capture(job, one, listings, progress) for one in job.captures)
-    captures = [one for one in given if one is not None]
+    given = (_capture(job, capture, listings, progress) for capture in job.captures)
+    captures = [capture for capture in given if capture is not None]
     for span, (path, name, process, format_name) in enumerate(job.sources):
         member = listings.member(path, name).of_process(process)
-        known = format_named(format_name)
-        tables = _read(member, known, ReadOptions(job.python_stack, job.threads, progress=progress))
+        format_ = format_named(format_name)
+        tables = _read(member, format_, ReadOptions(job.python_stack, job.threads, progress=progress))
         if job.strict:
             check_strict(member.label, tables.report.damage, lost=tables.report.lost)
         if rank < 0:
             rank, rule = rank_of_single(member, tables.facts)
         facts, report, lasted = tables.facts, tables.report, _end(tables)
         _give_back(job)
-        written, own = link_rank(tables, captures)
+        written, captured = link_rank(tables, captures)
         del tables
-        if own is not None and span + 1 < len(job.sources):
-            captures.append(replace(own, rule=EARLIER, path=member.label))
-        del own
+        if captured is not None and span + 1 < len(job.sources):
+            captures.append(replace(captured, rule=EARLIER, path=member.label))
+        del captured
         _give_back(job)
         for table in ("step", "phase_step"):
             steps.update(pc.unique(written[table]["step"]).to_pylist())
         written = narrowed(written, job.steps, job.window)
-        kept = kept or any(table.num_rows for table in written.values() if _has_times(table))
-        if known.timed and facts.start_epoch_ns is not None:
+        has_events = has_events or any(table.num_rows for table in written.values() if _has_times(table))
+        if format_.timed and facts.start_epoch_ns is not None:
             recorded.append((facts.start_epoch_ns, facts.start_epoch_ns + lasted))
         if span == 0:
             origin = facts.start_epoch_ns
@@ -179,26 +179,26 @@ def _imported(job: Job, progress: Callable[[int], None] | None, listings: Listin
     apart = spans_apart.row(recorded)
     if apart["severity"] != OK:
         add_check(Path(job.directory), rank, apart)
-    return Done(rank, sorted(steps), kept)
+    return Done(rank, sorted(steps), has_events)
 
 
 def _has_times(table: pa.Table) -> bool:
     return not {"start_ns", "time_ns"}.isdisjoint(table.column_names)
 
 
-def _read(member: Member, known: Format, options: ReadOptions) -> RankTables:
+def _read(member: Member, format_: Format, options: ReadOptions) -> RankTables:
     """Reads a recording; its progress ends with its last byte, even if the reader reports none."""
-    told, progress = 0, options.progress
+    reported, progress = 0, options.progress
     if progress is None:
-        return known.read(member, options)
+        return format_.read(member, options)
 
-    def tell(done: int) -> None:
-        nonlocal told
-        told = done
+    def report(done: int) -> None:
+        nonlocal reported
+        reported = done
         progress(done)
 
-    tables = known.read(member, replace(options, progress=tell))
-    if told < member.size:
+    tables = format_.read(member, replace(options, progress=report))
+    if reported < member.size:
         progress(member.size)
     return tables
 
@@ -231,19 +231,19 @@ def _capture(
     path, name, process, format_name = source
     member = listings.member(path, name).of_process(process)
     # Frames are kept whatever is chosen for the job's own: those of a capture name its modules.
-    known = format_named(format_name)
-    tables = _read(member, known, ReadOptions(threads=job.threads, progress=progress))
+    format_ = format_named(format_name)
+    tables = _read(member, format_, ReadOptions(threads=job.threads, progress=progress))
     if job.strict:
         check_strict(member.label, tables.report.damage, lost=tables.report.lost)
-    found = captures_of(tables, member.label)
-    if found is None and not tables.facts.graph_capture:
+    captured = captures_of(tables, member.label)
+    if captured is None and not tables.facts.graph_capture:
         raise SourceError(
             f"{member.label}: no CUDA graph was captured in this recording",
             hint="give the trace in which the graphs were captured: it has calls of "
             "cudaStreamBeginCapture or hipStreamBeginCapture",
             slug="no-capture",
         )
-    return found
+    return captured
 
 
 def _end(tables: RankTables) -> int:
@@ -261,20 +261,20 @@ def _end(tables: RankTables) -> int:
 def _kernel_origins(provenance: Sequence[str]) -> pa.Table:
     rows = [
         {
-            "kernel": one.kernel,
-            "graph": one.graph,
-            "lines": json.dumps(one.lines),
-            "modules": json.dumps(one.modules) if one.modules else None,
+            "kernel": origin.kernel,
+            "graph": origin.graph,
+            "lines": json.dumps(origin.lines),
+            "modules": json.dumps(origin.modules) if origin.modules else None,
         }
-        for one in origins(map(Path, provenance))
+        for origin in origins(map(Path, provenance))
     ]
     names = ("kernel", "graph", "lines", "modules")
     return pa.Table.from_pylist(rows, schema=TABLES["kernel_origin"].arrow(names))
 
 
 def _rank_row(facts: Facts, rule: str) -> pa.Table:
-    said = {one.name: getattr(facts, one.name) for one in fields(facts)}
-    return _one_row("rank", said | {"rank_rule": rule})
+    values = {fact.name: getattr(facts, fact.name) for fact in fields(facts)}
+    return _one_row("rank", values | {"rank_rule": rule})
 
 
 def _source_row(label: str, size: int, format_name: str, facts: Facts, report: ReadReport) -> pa.Table:
@@ -308,31 +308,31 @@ def _one_row(table: str, row: dict[str, Any]) -> pa.Table:
 def main() -> int:
     """Runs the jobs on stdin, one a line; writes progress and the outcomes to stdout, a JSON object per line."""
     limit_imports()
-    asked, tell = conversation()
+    requests, send = conversation()
     listings = Listings()
     source = ""
     try:
-        for line in asked:
+        for line in requests:
             job = Job(**json.loads(line))
             source = job.sources[0][0]
-            outcome = run_job(job, lambda read: tell(read=read), listings)
+            outcome = run_job(job, lambda read: send(read=read), listings)
             if isinstance(outcome, SourceError):
-                tell(unread=_told(outcome))
+                send(unread=_error_fields(outcome))
             else:
-                tell(**outcome._asdict())
+                send(**outcome._asdict())
     except StepScopeError as error:
-        tell(error=type(error).__name__, **_told(error))
+        send(error=type(error).__name__, **_error_fields(error))
         return 1
     except MemoryError:
-        tell(error="StepScopeError", **_told(out_of_memory(source)))
+        send(error="StepScopeError", **_error_fields(out_of_memory(source)))
         return 1
     except OSError as error:
-        tell(oserror=error.errno, message=str(error))
+        send(oserror=error.errno, message=str(error))
         return 1
     return 0
 
 
-def _told(error: StepScopeError) -> dict[str, str | None]:
+def _error_fields(error: StepScopeError) -> dict[str, str | None]:
     return {"message": error.message, "hint": error.hint, "slug": error.slug}
 
 

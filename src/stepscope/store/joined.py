@@ -49,7 +49,7 @@ def join_small_ranks(directory: Path, ranks: Iterable[int]) -> list[list[int]]:
     """
     chosen = sorted(ranks)
     if len(chosen) <= FEW_RANKS:
-        _alone(directory, chosen)
+        _as_parquet(directory, chosen)
         return []
     sizes = [sum(map(_size, rank_folder(directory, rank).iterdir())) for rank in chosen]
     groups: list[list[int]] = [[]]
@@ -64,7 +64,7 @@ def join_small_ranks(directory: Path, ranks: Iterable[int]) -> list[list[int]]:
     joined = [group for group in groups if len(group) > 1]
     for group in joined:
         _join(directory, group)
-    _alone(directory, set(chosen).difference(*joined))
+    _as_parquet(directory, set(chosen).difference(*joined))
     return joined
 
 
@@ -93,7 +93,7 @@ def _join(directory: Path, ranks: Sequence[int]) -> None:
         folder.rmdir()
 
 
-def _alone(directory: Path, ranks: Iterable[int]) -> None:
+def _as_parquet(directory: Path, ranks: Iterable[int]) -> None:
     """Makes Parquet of the files of ranks that turn out to stay alone."""
     for rank in ranks:
         for file in rank_folder(directory, rank).glob(f"*{ARROW}"):
@@ -105,29 +105,29 @@ def _alone(directory: Path, ranks: Iterable[int]) -> None:
 @contextmanager
 def separated(files: Sequence[StoredFile], ranks: Iterable[int]) -> Iterator[list[StoredFile]]:
     """The files of some ranks as they were before joining, in a folder that is removed afterwards."""
-    wanted = set(ranks)
+    chosen = set(ranks)
     with tempfile.TemporaryDirectory(prefix="stepscope-") as scratch:
-        found = []
+        separate = []
         for file in files:
             if len(file.ranks) == 1:
-                found += [file] if file.rank in wanted else []
+                separate += [file] if file.rank in chosen else []
                 continue
             rows = pq.ParquetFile(file.path).read()
-            for rank in sorted(wanted.intersection(file.ranks)):
-                found += _of_rank(Path(scratch), file, rows, rank)
-        yield found
+            for rank in sorted(chosen.intersection(file.ranks)):
+                separate += _of_rank(Path(scratch), file, rows, rank)
+        yield separate
 
 
 def _of_rank(scratch: Path, file: StoredFile, rows: pa.Table, rank: int) -> list[StoredFile]:
-    own = rows.filter(pc.equal(rows["rank"], rank))
-    has_spans = "span" in own.column_names
-    spans = np.unique(own["span"].to_numpy()).tolist() if has_spans else [0] * (own.num_rows > 0)
+    rank_rows = rows.filter(pc.equal(rows["rank"], rank))
+    has_spans = "span" in rank_rows.column_names
+    spans = np.unique(rank_rows["span"].to_numpy()).tolist() if has_spans else [0] * (rank_rows.num_rows > 0)
     folder = rank_folder(scratch, rank)
     folder.mkdir(exist_ok=True)
-    made = []
+    files = []
     for span in spans:
         path = folder / f"{file.table}.{span}.parquet"
-        of_span = own.filter(pc.equal(own["span"], span)) if has_spans else own
+        of_span = rank_rows.filter(pc.equal(rank_rows["span"], span)) if has_spans else rank_rows
         write_stored(path, TABLES[file.table], of_span)
-        made.append(StoredFile(path, rank, file.table, (span, 0), path.stat().st_size, 0, (rank,)))
-    return made
+        files.append(StoredFile(path, rank, file.table, (span, 0), path.stat().st_size, 0, (rank,)))
+    return files

@@ -41,7 +41,7 @@ RESULT = re.compile(r"[0-9a-f]{24}|\.[0-9a-f]{24}\.\d+\.part", re.ASCII)
 """The file of a cached answer, complete or being written."""
 _RANK_FOLDER = re.compile(r"rank=\d{1,9}", re.ASCII)
 _BLOCK = 1 << 20
-_MOST_BYTES = 256 << 20
+_MAX_BYTES = 256 << 20
 """Largest `store.json`: that of a thousand ranks has some MB."""
 
 ERRORS = {
@@ -140,7 +140,7 @@ def stated_in(directory: Path) -> Any:
         ValueError: it is not JSON.
         RecursionError: it is nested too deep.
     """
-    return json.loads(regular_file_bytes(directory / STORE_FILE, _MOST_BYTES))
+    return json.loads(regular_file_bytes(directory / STORE_FILE, _MAX_BYTES))
 
 
 def read_store_file(directory: Path) -> dict[str, Any]:
@@ -184,24 +184,24 @@ def listed_files(directory: Path, facts: Mapping[str, Any]) -> list[StoredFile]:
     """
     files = []
     joined = _joined(directory, facts)
-    for name, said in facts["files"].items():
-        found = _FILE.fullmatch(name)
-        if found is None or not (isinstance(said, list) and [*map(type, said)] == [int, int]):
+    for name, stated in facts["files"].items():
+        match = _FILE.fullmatch(name)
+        if match is None or not (isinstance(stated, list) and [*map(type, stated)] == [int, int]):
             raise damaged_store(directory, f"{STORE_FILE} lists {name!r}")
-        rank, table, span, part = found.groups()
+        rank, table, span, part = match.groups()
         place, ranks = (int(span), int(part or 0)), joined.get(int(rank), (int(rank),))
-        files.append(StoredFile(directory / name, int(rank), table, place, said[0], said[1], ranks))
+        files.append(StoredFile(directory / name, int(rank), table, place, stated[0], stated[1], ranks))
     return sorted(files, key=lambda file: (file.rank, file.place))
 
 
 def _joined(directory: Path, facts: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
     """For the first rank in each joined folder, all ranks whose rows are there."""
-    said = facts.get("joined", [])
-    if not isinstance(said, list) or not all(
-        isinstance(group, list) and group and {*map(type, group)} == {int} for group in said
+    groups = facts.get("joined", [])
+    if not isinstance(groups, list) or not all(
+        isinstance(group, list) and group and {*map(type, group)} == {int} for group in groups
     ):
-        raise damaged_store(directory, f"{STORE_FILE} joins {said!r}"[:200])
-    return {group[0]: tuple(group) for group in said}
+        raise damaged_store(directory, f"{STORE_FILE} joins {groups!r}"[:200])
+    return {group[0]: tuple(group) for group in groups}
 
 
 def verify_files(directory: Path, files: Iterable[StoredFile]) -> None:
@@ -213,9 +213,9 @@ def verify_files(directory: Path, files: Iterable[StoredFile]) -> None:
     for file in files:
         name = file.path.relative_to(directory)
         try:
-            found = file.path.stat()
-            if not S_ISREG(found.st_mode) or found.st_size != file.size:
-                raise damaged_store(directory, f"{name} has {found.st_size} bytes instead of {file.size}")
+            status = file.path.stat()
+            if not S_ISREG(status.st_mode) or status.st_size != file.size:
+                raise damaged_store(directory, f"{name} has {status.st_size} bytes instead of {file.size}")
             crc32 = _crc32_of(file.path)
         except OSError as error:
             raise damaged_store(directory, f"{name}: {error.strerror}") from None
@@ -304,5 +304,5 @@ def _crc32_of(file: Path) -> int:
 
 def _crc32_of_facts(facts: Mapping[str, Any]) -> int:
     """The CRC-32 of everything in `store.json` except this number itself."""
-    said = {name: value for name, value in facts.items() if name != "crc32"}
-    return zlib.crc32(json.dumps(said, sort_keys=True).encode())
+    others = {name: value for name, value in facts.items() if name != "crc32"}
+    return zlib.crc32(json.dumps(others, sort_keys=True).encode())

@@ -43,48 +43,48 @@ def narrowed(tables: Tables, steps: Sequence[int] | None, window: tuple[int, int
     """
     if steps is None and window is None:
         return tables
-    kept = dict(tables)
+    result = dict(tables)
     spans: list[tuple[int, int]] = []
     if steps is not None:
         chosen = pa.array(list(steps), pa.int64())
         for name in _having("step"):
             if name not in ("host_event", "device_event"):
-                kept[name] = kept[name].filter(pc.is_in(kept[name]["step"], chosen))
-        step = kept["step"]
+                result[name] = result[name].filter(pc.is_in(result[name]["step"], chosen))
+        step = result["step"]
         spans = list(zip(step["start_ns"].to_pylist(), step["end_ns"].to_pylist(), strict=True))
-        for name, rows in _of_steps(kept, chosen).items():
-            kept[name] = _without_other_steps(kept[name].filter(pa.array(rows)), chosen)
+        for name, rows in _of_steps(result, chosen).items():
+            result[name] = _without_other_steps(result[name].filter(pa.array(rows)), chosen)
     if window is not None:
         start, end = window
         for name in _having("start_ns"):
             if TABLES[name].describes:  # it follows its event
                 continue
-            table = kept[name]
+            table = result[name]
             inside = (
                 pc.and_(pc.less(table["start_ns"], end), pc.greater(table["end_ns"], start))
                 if "end_ns" in table.column_names
                 else _inside(table["start_ns"], [window])
             )
-            kept[name] = table.filter(inside)
+            result[name] = table.filter(inside)
         for name in ("host_event", "device_event"):
-            kept[name] = _without_other_steps(kept[name], kept["step"]["step"])
+            result[name] = _without_other_steps(result[name], result["step"]["step"])
         within = [window] if steps is None else spans
         spans = [(max(low, start), min(high, end)) for low, high in within]
     for name in _having("time_ns"):
-        kept[name] = kept[name].filter(_inside(kept[name]["time_ns"], spans))
-    for name, table in kept.items():
+        result[name] = result[name].filter(_inside(result[name]["time_ns"], spans))
+    for name, table in result.items():
         if described := TABLES[name].describes:
-            there = [
-                pc.if_else(table[column].is_valid(), pc.is_in(table[column], kept[of]["id"]), None)
+            has_event = [
+                pc.if_else(table[column].is_valid(), pc.is_in(table[column], result[of]["id"]), None)
                 for column, of in described.items()
             ]
             # Rows that refer to no event describe the recording.
-            kept[name] = table.filter(pc.coalesce(*there, pa.scalar(True)))
-    kept = {name: _without_lost_links(name, kept) for name in kept}
-    kept["host_event"] = _nested_anew(kept["host_event"])
-    work = kept["device_event"]
-    kept["attribution"] = attributed(work if steps is None else work.filter(pc.is_in(work["step"], chosen)))
-    return kept
+            result[name] = table.filter(pc.coalesce(*has_event, pa.scalar(True)))
+    result = {name: _without_lost_links(name, result) for name in result}
+    result["host_event"] = _nested_anew(result["host_event"])
+    work = result["device_event"]
+    result["attribution"] = attributed(work if steps is None else work.filter(pc.is_in(work["step"], chosen)))
+    return result
 
 
 def _of_steps(tables: Tables, chosen: pa.Array) -> dict[str, NDArray[np.bool_]]:
@@ -146,27 +146,27 @@ def _adjacent(
     windows: _Windows, track: list[NDArray[np.int64]], start: NDArray[np.int64], end: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """The work that ends last before each window, and the work that starts first after it, on each track."""
-    kept = np.zeros(len(start), dtype=bool)
+    adjacent = np.zeros(len(start), dtype=bool)
     order = np.lexsort((start, *track))
     firsts = np.flatnonzero(run_starts(*(column[order] for column in track)))
-    for own in np.split(order, firsts[1:]):
-        if not len(own):
+    for rows in np.split(order, firsts[1:]):
+        if not len(rows):
             continue
-        longest = np.maximum.accumulate(end[own])
-        last = np.maximum.accumulate(np.where(end[own] == longest, np.arange(len(own)), 0))
-        before = np.searchsorted(start[own], windows.low) - 1
-        after = np.searchsorted(start[own], windows.high)
-        kept[own[last[before[before >= 0]]]] = True
-        kept[own[after[after < len(own)]]] = True
-    return kept
+        longest = np.maximum.accumulate(end[rows])
+        last = np.maximum.accumulate(np.where(end[rows] == longest, np.arange(len(rows)), 0))
+        before = np.searchsorted(start[rows], windows.low) - 1
+        after = np.searchsorted(start[rows], windows.high)
+        adjacent[rows[last[before[before >= 0]]]] = True
+        adjacent[rows[after[after < len(rows)]]] = True
+    return adjacent
 
 
 def _without_other_steps(events: pa.Table, chosen: pa.Array) -> pa.Table:
     """The events; those of other steps get no step."""
     index = events.schema.get_field_index("step")
     field, step = events.schema.field(index), events.column(index)
-    own = pc.if_else(pc.is_in(step, chosen), step, pa.scalar(None, step.type))
-    return events.set_column(index, field, own)
+    step_of_event = pc.if_else(pc.is_in(step, chosen), step, pa.scalar(None, step.type))
+    return events.set_column(index, field, step_of_event)
 
 
 def _having(column: str) -> list[str]:
@@ -174,10 +174,10 @@ def _having(column: str) -> list[str]:
 
 
 def _inside(times: Any, spans: list[tuple[int, int]]) -> Any:
-    found = pa.array(np.zeros(len(times), dtype=bool))
+    inside = pa.array(np.zeros(len(times), dtype=bool))
     for start, end in spans:
-        found = pc.or_(found, pc.and_(pc.greater_equal(times, start), pc.less(times, end)))
-    return found
+        inside = pc.or_(inside, pc.and_(pc.greater_equal(times, start), pc.less(times, end)))
+    return inside
 
 
 def _nested_anew(host: pa.Table) -> pa.Table:
@@ -186,10 +186,10 @@ def _nested_anew(host: pa.Table) -> pa.Table:
     above = np.where(parent >= 0, np.searchsorted(host["id"].to_numpy(), parent), -1)
     name, _ = words(host, "name")
     kind, kinds = words(host, "kind")
-    alike = name.astype(np.int64) * len(kinds) + kind
+    identity = name.astype(np.int64) * len(kinds) + kind
     anew = {
         "depth": pa.array(np.minimum(levels(above), (1 << 15) - 1).astype(np.int16)),
-        "recursive": pa.array(inside_same_key(above, alike, host["recursive"].to_numpy())),
+        "recursive": pa.array(inside_same_key(above, identity, host["recursive"].to_numpy())),
     }
     return assembled("host_event", host, anew)
 
@@ -200,13 +200,13 @@ def _without_lost_links(name: str, tables: Mapping[str, pa.Table]) -> pa.Table:
     for link in declared:
         if link.role is not Role.EVENT or link.of is None or not table.num_rows:
             continue
-        known = [tables[target]["id"].cast(pa.int64()) for target in link.targets]
-        chunks = [chunk for column in known for chunk in column.chunks]
-        there = pc.is_in(table[link.name], pa.chunked_array(chunks, pa.int64()))
+        ids = [tables[target]["id"].cast(pa.int64()) for target in link.targets]
+        chunks = [chunk for column in ids for chunk in column.chunks]
+        is_present = pc.is_in(table[link.name], pa.chunked_array(chunks, pa.int64()))
         for lost in (column for column in declared if link.name in (column.name, column.along)):
             index = table.schema.get_field_index(lost.name)
             column = table.column(index)
             table = table.set_column(
-                index, table.schema.field(index), pc.if_else(there, column, pa.scalar(None, column.type))
+                index, table.schema.field(index), pc.if_else(is_present, column, pa.scalar(None, column.type))
             )
     return table

@@ -72,7 +72,7 @@ class Store:
         self._closed = False
         self._adding = threading.Lock()
         self._showing = threading.Lock()
-        self._shown: set[str] = set()
+        self._visible: set[str] = set()
         self._filled: Collection[str] = ()
         self._files: dict[str, dict[int, list[StoredFile]]] = {}
         self._verified: set[Path] = set()
@@ -83,8 +83,8 @@ class Store:
         self.facts: Mapping[str, Any] = facts or {}
         self._start_epoch_ns: int | None = None
         self.ranks: tuple[int, ...] = ()
-        kept = self.facts.get("steps")
-        self.stored_steps: tuple[int, ...] | None = None if kept is None else tuple(kept)
+        steps = self.facts.get("steps")
+        self.stored_steps: tuple[int, ...] | None = None if steps is None else tuple(steps)
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str], *, rebuild: Callable[[], object] | None = None) -> Store:
@@ -185,7 +185,7 @@ class Store:
             StoreError: the files of one cannot be read.
         """
         with self._showing:
-            new = [TABLES[name] for name in names if name not in self._shown]
+            new = [TABLES[name] for name in names if name not in self._visible]
             if not new:
                 return
             import duckdb
@@ -197,7 +197,7 @@ class Store:
                             cursor.execute(table.create_statement())
                         else:
                             cursor.execute(f"CREATE VIEW {table.name} AS {self.select_text(table)}")
-                        self._shown.add(table.name)
+                        self._visible.add(table.name)
             except (duckdb.Error, *_UNREADABLE) as error:
                 if self.directory is None:
                     raise
@@ -289,7 +289,7 @@ class Store:
             StoreError: their list is damaged.
         """
         try:
-            return [(one["path"], one["reason"]) for one in self.facts.get("skipped", ())]
+            return [(file["path"], file["reason"]) for file in self.facts.get("skipped", ())]
         except (TypeError, LookupError) as error:
             raise damaged_store(self.directory, f"its skipped files: {error}") from None
 
@@ -300,7 +300,7 @@ class Store:
     def stored_bytes(self, table: str) -> int:
         """Bytes of a table's files; 0 if there are none, and for rows in memory."""
         by_rank = self._files.get(table, {})
-        return sum(file.size for file in {one for some in by_rank.values() for one in some})
+        return sum(file.size for file in {stored for some in by_rank.values() for stored in some})
 
     def filled(self) -> tuple[str, ...]:
         """The tables that have rows."""
@@ -428,7 +428,7 @@ class Store:
 
     def _read_early(self, connection: duckdb.DuckDBPyConnection, table: str, columns: str) -> list[tuple[Any, ...]]:
         """Rows of a table, before there is a view of it."""
-        files = [one for found in self._files.get(table, {}).values() for one in found]
+        files = [file for of_ranks in self._files.get(table, {}).values() for file in of_ranks]
         if not files:
             raise damaged_store(self.directory, f"it has no {table}")
         rows: list[tuple[Any, ...]] = connection.execute(f"SELECT {columns} FROM {_read_parquet(files)}").fetchall()
@@ -466,7 +466,7 @@ class Store:
 
 
 def fetch_arrow(
-    connection: duckdb.DuckDBPyConnection, text: str, params: Any = None, *, most: int | None = None
+    connection: duckdb.DuckDBPyConnection, text: str, params: Any = None, *, limit: int | None = None
 ) -> pa.Table:
     """All rows of a query, or the first so many. Uses a relation: only that way leads to Arrow without a
     further copy in every supported version of DuckDB.
@@ -474,7 +474,7 @@ def fetch_arrow(
 
     def fetch() -> pa.Table:
         rows = connection.sql(text, params=params)
-        return (rows if most is None else rows.limit(most)).to_arrow_table()
+        return (rows if limit is None else rows.limit(limit)).to_arrow_table()
 
     return interruptible(connection, fetch)
 
@@ -506,11 +506,11 @@ def _connect(directory: Path | None, threads: int | None = None) -> duckdb.DuckD
 
 def _by_table(files: Iterable[StoredFile]) -> dict[str, dict[int, list[StoredFile]]]:
     """Table → rank → its files, one or two per span, in order of span."""
-    found: dict[str, dict[int, list[StoredFile]]] = {}
+    by_table: dict[str, dict[int, list[StoredFile]]] = {}
     for file in files:
         for rank in file.ranks:
-            found.setdefault(file.table, {}).setdefault(rank, []).append(file)
-    return found
+            by_table.setdefault(file.table, {}).setdefault(rank, []).append(file)
+    return by_table
 
 
 def _read_parquet(files: Iterable[StoredFile]) -> str:
@@ -519,8 +519,8 @@ def _read_parquet(files: Iterable[StoredFile]) -> str:
 
 
 def _paths(files: Iterable[StoredFile]) -> list[str]:
-    return list(dict.fromkeys(str(one.path) for one in files))
+    return list(dict.fromkeys(str(file.path) for file in files))
 
 
 def _by_path(files: Mapping[str, Mapping[int, Sequence[StoredFile]]]) -> dict[Path, StoredFile]:
-    return {one.path: one for by_rank in files.values() for some in by_rank.values() for one in some}
+    return {file.path: file for by_rank in files.values() for some in by_rank.values() for file in some}

@@ -71,31 +71,31 @@ def write_part(
         )
     chosen = store.ranks if ranks is None else check_known(ranks, store.ranks, "rank", of=str(origin))
     store.verify_all_files(chosen)
-    kept = store.stored_steps if steps is None else tuple(sorted(set(steps)))
+    chosen_steps = store.stored_steps if steps is None else tuple(sorted(set(steps)))
     facts = {name: value for name, value in store.facts.items() if name not in _OF_FILES}
     facts["ranks"] = list(chosen)
     files: dict[tuple[int, int], dict[str, list[StoredFile]]] = {}
-    with separated(listed_files(origin, store.facts), chosen) as own:
-        for file in own:
+    with separated(listed_files(origin, store.facts), chosen) as files_of_ranks:
+        for file in files_of_ranks:
             of_span = files.setdefault((file.rank, file.place[0]), {})
             of_span.setdefault(file.table, []).append(file)
-        if kept is not None:
-            there = _steps_of(origin, files)
+        if chosen_steps is not None:
+            recorded = _steps_of(origin, files)
             if steps is not None:
-                check_steps(kept, there)
-            facts["steps"] = sorted(there.intersection(kept))
+                check_steps(chosen_steps, recorded)
+            facts["steps"] = sorted(recorded.intersection(chosen_steps))
         progress = progress or SILENT
 
         def build(directory: Path) -> None:
             progress.start(f"Writing {target.name}", len(files))
             for (rank, span), by_table in files.items():
-                if steps is None or kept is None:
+                if steps is None or chosen_steps is None:
                     folder = rank_folder(directory, rank)
                     folder.mkdir(parents=True, exist_ok=True)
-                    for file in (one for some in by_table.values() for one in some):
+                    for file in (stored for some in by_table.values() for stored in some):
                         shutil.copyfile(file.path, folder / file.path.name)
                 else:
-                    tables = _narrowed(origin, by_table, span, kept)
+                    tables = _narrowed(origin, by_table, span, chosen_steps)
                     write_tables(directory, tables, rank=rank, span=span)
                 progress.advance()
             if chosen[0] != store.ranks[0]:
@@ -110,11 +110,11 @@ def write_part(
 
 
 def _steps_of(origin: Path, files: dict[tuple[int, int], dict[str, list[StoredFile]]]) -> set[int]:
-    found: set[int] = set()
+    steps: set[int] = set()
     for by_table in files.values():
         for name in ("step", "phase_step"):
-            found.update(_read(origin, TABLES[name], by_table)["step"].to_pylist())
-    return found
+            steps.update(_read(origin, TABLES[name], by_table)["step"].to_pylist())
+    return steps
 
 
 def _narrowed(origin: Path, files: dict[str, list[StoredFile]], span: int, steps: tuple[int, ...]) -> Tables:
@@ -127,10 +127,10 @@ def _narrowed(origin: Path, files: dict[str, list[StoredFile]], span: int, steps
     by_store: Tables = {}
     for name, declared in TABLES.items():
         table = _read(origin, declared, files)
-        for column in (one for one in declared.columns if one.role is Role.EVENT):
+        for column in (column_ for column_ in declared.columns if column_.role is Role.EVENT):
             at = table.schema.get_field_index(column.name)
-            own = pc.subtract(table.column(at), pa.scalar(span * SPAN_IDS, pa.int64()))
-            table = table.set_column(at, table.schema.field(at), own)
+            ids = pc.subtract(table.column(at), pa.scalar(span * SPAN_IDS, pa.int64()))
+            table = table.set_column(at, table.schema.field(at), ids)
         if declared.linked_names:
             linked[name] = table.select(declared.linked_names)
         else:

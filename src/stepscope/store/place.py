@@ -52,9 +52,9 @@ def make_store(target: Path, build: Callable[[Path], None]) -> None:
     """
     with as_store_error(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with locked(target) as held:
+        with locked(target) as is_locked:
             _check_replaceable(target)
-            make(target, build, held=held)
+            make(target, build, is_locked=is_locked)
 
 
 def _is_working_directory(target: Path) -> bool:
@@ -85,19 +85,19 @@ def _check_replaceable(target: Path) -> None:
         )
 
 
-def make(target: Path, build: Callable[[Path], None], *, held: bool) -> None:
+def make(target: Path, build: Callable[[Path], None], *, is_locked: bool) -> None:
     """Builds a store beside its place, and puts it there when it is complete.
 
     Args:
         target: its place.
         build: writes it into the given directory.
-        held: whether the lock of its place is held.
+        is_locked: whether the lock of its place is held.
 
     Raises:
         StoreError: it cannot be written; nothing is left behind.
     """
     with as_store_error(target):
-        if held:
+        if is_locked:
             remove_leftovers(target)
         unfinished = new_unfinished(target)
         try:

@@ -64,8 +64,8 @@ def tables_of_schema(connection: duckdb.DuckDBPyConnection, text: str, schema: s
             named = connection.get_table_names(statement, qualified=True)
         except duckdb.Error:
             return ()
-        found = [name.lower().replace('"', "").partition(".") for name in sorted(named)]
-        return tuple(name for own, _, name in found if own == schema)
+        qualified = [name.lower().replace('"', "").partition(".") for name in sorted(named)]
+        return tuple(name for schema_name, _, name in qualified if schema_name == schema)
     return tuple(
         dict.fromkeys(
             table["table_name"].lower()

@@ -32,9 +32,9 @@ def merge_spans(directory: Path, rank: int) -> None:
             rows = read_stored(file)
             schema = schema or rows.schema
             for row in rows.to_pylist():
-                known = merged.setdefault(tuple(row[key] for key in keys), row)
+                first = merged.setdefault(tuple(row[key] for key in keys), row)
                 if row.get("used"):
-                    known["used"] = True
+                    first["used"] = True
         for file in files:
             file.unlink()
         rows = pa.Table.from_pylist(list(merged.values()), schema=schema)

@@ -28,7 +28,7 @@ _URL = re.compile(rf"({'|'.join(PACKAGES)}):/+(.+)", re.DOTALL)
 _VERSION = ("ETag", "etag", "LastModified", "Last-Modified", "last_modified", "updated", "mtime")
 """File systems' names for a value that changes when a file does, the best first."""
 _BLOCK = 4 << 20
-_MOST_FILES = 100_000
+_MAX_FILES = 100_000
 
 ERRORS = {
     "remote-package": (
@@ -44,7 +44,7 @@ ERRORS = {
 }
 
 
-class _Found(NamedTuple):
+class _RemoteFiles(NamedTuple):
     """What is behind a URL.
 
     Attributes:
@@ -93,10 +93,10 @@ def without_credentials(path: Path | str) -> str:
         'https://host/t.json'
     """
     scheme, place = _parts(path)
-    host, slash, rest = place.partition("/")
+    host, slash, path_in_host = place.partition("/")
     if scheme in ("http", "https"):
-        rest = re.split(r"[?#]", rest)[0]
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{rest}"
+        path_in_host = re.split(r"[?#]", path_in_host)[0]
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path_in_host}"
 
 
 def remote_version(path: Path) -> list[str] | None:
@@ -106,7 +106,7 @@ def remote_version(path: Path) -> list[str] | None:
         SourceError: it cannot be listed.
         UsageError: a package is missing.
     """
-    return _found(path).version
+    return _list_files(path).version
 
 
 @contextmanager
@@ -122,30 +122,30 @@ def copied(path: Path, progress: Progress) -> Iterator[Path]:
     # Imported here: queries of a store must not wait for the readers.
     from stepscope.formats.container import COPIED
 
-    found = _found(path)
+    remote_files = _list_files(path)
     folder = Path(tempfile.mkdtemp(prefix=COPIED))
     try:
         named = without_credentials(path)
         target = folder.joinpath(*_names(named.replace("://", "/", 1), named))
-        sizes = found.files.values()
+        sizes = remote_files.files.values()
         total = None if None in sizes else sum(size or 0 for size in sizes)
-        most = shutil.disk_usage(folder).free // 2
+        limit = shutil.disk_usage(folder).free // 2
         progress.start(f"Copying {named}", total=total, unit="bytes")
-        for name, size in found.files.items():
-            below = name.removeprefix(found.root).strip("/")
-            file = target.joinpath(*_names(below, named)) if name != found.root else target
+        for name, size in remote_files.files.items():
+            below = name.removeprefix(remote_files.root).strip("/")
+            file = target.joinpath(*_names(below, named)) if name != remote_files.root else target
             file.parent.mkdir(parents=True, exist_ok=True)
             with _refusing(path):
-                stream = found.system.open(name, "rb", block_size=_BLOCK)
+                stream = remote_files.system.open(name, "rb", block_size=_BLOCK)
             with stream, file.open("xb") as copy:  # in a folder that mkdtemp made for us alone
-                most -= _copy(path, stream, size, copy, most, progress)
+                limit -= _copy(path, stream, size, copy, limit, progress)
         progress.finish()
         yield target
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _copy(path: Path, stream: Any, size: int | None, copy: BinaryIO, most: int, progress: Progress) -> int:
+def _copy(path: Path, stream: Any, size: int | None, copy: BinaryIO, limit: int, progress: Progress) -> int:
     """Copies a file of at most `most` bytes; returns its size."""
     written = 0
     while True:
@@ -154,7 +154,7 @@ def _copy(path: Path, stream: Any, size: int | None, copy: BinaryIO, most: int, 
         if not block:
             break
         written += len(block)
-        if written > most:
+        if written > limit:
             raise _unreadable(path, f"takes more than half of what {tempfile.gettempdir()} has free")
         copy.write(block)
         progress.advance(len(block))
@@ -163,7 +163,7 @@ def _copy(path: Path, stream: Any, size: int | None, copy: BinaryIO, most: int, 
     return written
 
 
-def _found(path: Path) -> _Found:
+def _list_files(path: Path) -> _RemoteFiles:
     import fsspec
 
     scheme, place = _parts(path)
@@ -181,17 +181,22 @@ def _found(path: Path) -> _Found:
             hint=f"pip install {PACKAGES[scheme]}",
             slug="remote-package",
         ) from None
-    if not infos or len(infos) > _MOST_FILES:
+    if not infos or len(infos) > _MAX_FILES:
         raise _unreadable(path, "has no files" if not infos else f"has {len(infos)} files")
     if any(name.endswith("/store.json") for name in infos):
         raise _unreadable(path, "holds a store", "copy it to this machine and ask it there")
     described = [
-        (f"{name} {one.get('size')}", next((str(one[key]) for key in _VERSION if one.get(key)), ""))
-        for name, one in sorted(infos.items())
+        (
+            f"{name} {info_of_file.get('size')}",
+            next((str(info_of_file[key]) for key in _VERSION if info_of_file.get(key)), ""),
+        )
+        for name, info_of_file in sorted(infos.items())
     ]
-    sizes = {name: one.get("size") for name, one in infos.items()}
-    told = all(version for _, version in described)
-    return _Found(system, root, sizes, [" ".join(one) for one in described] if told else None)
+    sizes = {name: info_of_file.get("size") for name, info_of_file in infos.items()}
+    has_versions = all(version for _, version in described)
+    return _RemoteFiles(
+        system, root, sizes, [" ".join(info_of_file) for info_of_file in described] if has_versions else None
+    )
 
 
 def _parts(path: Path | str) -> tuple[str, str]:
@@ -225,12 +230,12 @@ def _refusing(path: Path) -> Iterator[None]:
         cause = error.__cause__ or error
         status = getattr(cause, "status", None)
         if status is not None:
-            said = f"the server answered {status}"
+            reason = f"the server answered {status}"
         elif isinstance(error, FileNotFoundError) and not _parts(path)[0].startswith("http"):
-            said = "there is nothing there"
+            reason = "there is nothing there"
         else:
-            said = f"cannot be read ({type(cause).__name__})"
-        raise _unreadable(path, said) from None
+            reason = f"cannot be read ({type(cause).__name__})"
+        raise _unreadable(path, reason) from None
 
 
 def _unreadable(path: Path, what: str, hint: str = "") -> SourceError:

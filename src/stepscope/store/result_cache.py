@@ -51,7 +51,7 @@ class ResultCache:
             return rows
         return None
 
-    def put(self, key: str, rows: pa.Table) -> None:
+    def set(self, key: str, rows: pa.Table) -> None:
         """Stores a result; not if it is large, or if the store cannot be written or is meant to stay as it is."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema) as writer:

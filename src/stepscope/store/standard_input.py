@@ -17,7 +17,7 @@ from pathlib import Path
 from stepscope.base.errors import SourceError
 from stepscope.store.progress import Progress
 
-MOST_BYTES = 16 << 30
+MAX_BYTES = 16 << 30
 """Longer input is refused: endless input must not fill the disk."""
 
 _BLOCK = 1 << 20
@@ -53,15 +53,15 @@ def copied(progress: Progress) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=COPIED))
     try:
         path = folder / "standard input"
-        most = min(MOST_BYTES, shutil.disk_usage(folder).free // 2)
+        limit = min(MAX_BYTES, shutil.disk_usage(folder).free // 2)
         progress.start("Reading standard input", total=None, unit="bytes")
         size = 0
         with path.open("xb") as copy:  # in a folder that mkdtemp made for us alone
             while block := stream.read(_BLOCK):
                 size += len(block)
-                if size > most:
+                if size > limit:
                     raise _refused(
-                        f"holds more than {most >> 20} MiB", "give a path: a file is read where it is, and not copied"
+                        f"holds more than {limit >> 20} MiB", "give a path: a file is read where it is, and not copied"
                     )
                 copy.write(block)
                 progress.advance(len(block))

@@ -68,17 +68,17 @@ def conversation() -> tuple[TextIO, Callable[..., None]]:
 
     From now on, what plug-ins, C libraries and programs that they start read and print stays out of it.
     """
-    asked, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    null_device = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null_device, 0)
+    os.close(null_device)
     os.dup2(2, 1)
 
-    def tell(**message: Any) -> None:
+    def send(**message: Any) -> None:
         answers.write(json.dumps(message) + "\n")
         answers.flush()
 
-    return asked, tell
+    return requests, send
 
 
 class _Watches:

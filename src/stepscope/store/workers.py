@@ -91,19 +91,19 @@ def _shared_out(jobs: list[Job], workers: int) -> list[list[int]]:
     for at, job in enumerate(jobs):
         of_file.setdefault(job.sources[0][0], []).append(at)
     shares = []
-    for own in of_file.values():
-        in_order = sorted(own, key=lambda at: jobs[at].offset)
-        is_archive = jobs[own[0]].sources[0][1] is not None
-        size = -(-len(own) // workers) if is_archive else 1
-        shares += [in_order[at : at + size] for at in range(0, len(own), size)]
+    for indices in of_file.values():
+        in_order = sorted(indices, key=lambda at: jobs[at].offset)
+        is_archive = jobs[indices[0]].sources[0][1] is not None
+        size = -(-len(indices) // workers) if is_archive else 1
+        shares += [in_order[at : at + size] for at in range(0, len(indices), size)]
     return shares
 
 
 class _Room:
     """The memory that jobs take while they run."""
 
-    def __init__(self, most: int | None) -> None:
-        self._most = most
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
         self._taken = 0
         self._changed = threading.Condition()
         self._closed = False
@@ -128,7 +128,7 @@ class _Room:
             self._changed.notify_all()
 
     def _fits(self, need: int) -> bool:
-        return self._most is None or not self._taken or self._taken + need <= self._most
+        return self._limit is None or not self._taken or self._taken + need <= self._limit
 
 
 @contextlib.contextmanager

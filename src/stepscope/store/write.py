@@ -47,7 +47,7 @@ def rank_folder(directory: Path, rank: int) -> Path:
 
 def placed(file: Path) -> tuple[int, int]:
     """Span of a file of a table, and its number among those of the table and span."""
-    numbers = [int(one) for one in file.name.split(".")[1:-1]]
+    numbers = [int(number) for number in file.name.split(".")[1:-1]]
     return numbers[0], numbers[1] if len(numbers) > 1 else 0
 
 
@@ -92,8 +92,8 @@ def write_tables(
                 for part in range(parts)
             ]
             del table
-            for one in writing:
-                one.result()
+            for future in writing:
+                future.result()
 
 
 def _write(path: Path, declared: SchemaTable, table: pa.Table, rank: int, span: int, shift_ns: int) -> None:
@@ -139,16 +139,16 @@ def join_stored(path: Path, declared: SchemaTable, files: Iterable[Path]) -> Non
         OSError: a file cannot be read or written.
     """
     tables = [read_stored(file) for file in files]
-    texts = {one.name for table in tables for one in table.schema if pa.types.is_dictionary(one.type)}
+    texts = {field.name for table in tables for field in table.schema if pa.types.is_dictionary(field.type)}
     coded = pa.dictionary(pa.int32(), pa.string())  # decoding would mean finding the distinct texts again
-    schema = pa.schema([one.with_type(coded) if one.name in texts else one for one in _fields(declared.name)])
+    schema = pa.schema([field.with_type(coded) if field.name in texts else field for field in _fields(declared.name)])
     rows = pa.concat_tables([table.select(schema.names).cast(schema) for table in tables])
     _write_parts(path, declared, schema, _groups(rows.unify_dictionaries()))
 
 
 def _groups(table: pa.Table) -> Iterator[pa.Table]:
-    for begin in range(0, table.num_rows, ROW_GROUP):
-        yield table.slice(begin, ROW_GROUP)
+    for start in range(0, table.num_rows, ROW_GROUP):
+        yield table.slice(start, ROW_GROUP)
 
 
 def _write_parts(path: Path, declared: SchemaTable, schema: pa.Schema, parts: Iterable[pa.Table]) -> None:
@@ -184,13 +184,13 @@ def _stored_schema(declared: SchemaTable, table: pa.Table) -> pa.Schema:
     kinds = dict(zip(table.schema.names, table.schema.types, strict=True))
     coded = {name: kind for name, kind in kinds.items() if pa.types.is_dictionary(kind)}
     fields = _fields(declared.name)
-    return pa.schema([pa.field(one.name, coded[one.name]) if one.name in coded else one for one in fields])
+    return pa.schema([pa.field(field.name, coded[field.name]) if field.name in coded else field for field in fields])
 
 
 @cache
 def _fields(table: str) -> list[pa.Field]:
     """The stored columns of a table, with no text as a dictionary."""
-    return [pa.field(one.name, one.type) for one in TABLES[table].arrow()]
+    return [pa.field(field.name, field.type) for field in TABLES[table].arrow()]
 
 
 def _stored(declared: SchemaColumn, kind: pa.DataType, part: pa.Table, *, rank: int, span: int, shift_ns: int) -> Any:
