@@ -86,7 +86,6 @@ class EventFilter:
         return tuple(filter_ for filter_ in get_args(Filter) if getattr(self, filter_) is not None)
 
     def __bool__(self) -> bool:
-        """Whether any filter is set."""
         return bool(self.filters)
 
     def check_allowed(self, question: Question, by: str | None = None) -> None:

@@ -290,11 +290,9 @@ class Scope:
         self._cursor.close()
 
     def __enter__(self) -> Scope:
-        """Itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes it."""
         self.close()
 
 

@@ -91,7 +91,6 @@ class Table:
         return rows
 
     def __len__(self) -> int:
-        """How many rows it has."""
         return int(self.arrow.num_rows)
 
     def sort(self, by: str) -> Table:
@@ -113,7 +112,6 @@ class Table:
         return replace(self, arrow=self.arrow.take(rows), is_sorted=True)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Its rows as dicts, one after another."""
         return iter(self.rows())
 
     @overload
@@ -297,7 +295,6 @@ class Table:
         return first
 
     def __repr__(self) -> str:
-        """Its first 20 rows as text of 80 columns."""
         from stepscope.query.text_grid import shortened
 
         return "\n".join(shortened(line.text, 80) for line in self.lines(width=80, limit=20))

@@ -452,15 +452,12 @@ class Store:
                     self._connected.close()
 
     def __enter__(self) -> Store:
-        """Itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes it."""
         self.close()
 
     def __repr__(self) -> str:
-        """Where it is and how many ranks it has."""
         where = "rows in memory" if self.directory is None else printable(str(self.directory))
         return f"<Store {where}, {len(self.ranks)} {plural(len(self.ranks), 'rank')}>"
 

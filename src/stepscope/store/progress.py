@@ -30,11 +30,9 @@ class Progress:
         """Ends the task and removes its line from the terminal."""
 
     def __enter__(self) -> Progress:
-        """Itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends the task."""
         self.finish()
 
 
