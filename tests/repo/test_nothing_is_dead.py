@@ -14,7 +14,8 @@ CALLED_BY_OTHERS = {
     "_repr_png_",
     "iterate",
     "StepScopeCallback",
-    # fsspec and DuckDB, of a file that is none
+    # tarfile, fsspec and DuckDB, of a file that is none
+    "tell",
     "modified",
     "created",
     # the list of formats, which names functions of readers that it has not imported
