@@ -176,7 +176,7 @@ def test_people_can_ask_what_a_column_means(store):
         "AND table_name = 'step' AND column_name = 'complete'"
     )
     (row,) = Trace(store).sql(query).rows()
-    assert "a last one cut off by the end of the recording" in row["comment"]
+    assert "the recording starts or ends inside the step" in row["comment"]
 
 
 def test_its_repr_says_what_it_covers(store):
