@@ -83,10 +83,10 @@ def _row(work: DeviceWork, roofs: Roofs, kernel: int, parts: list[Part], counter
 
 def _counters(scope: Scope) -> dict[str, dict[str, float]]:
     """Counters of each kernel by name, averaged over its grids and blocks by time."""
-    with every_step(scope) as whole:
-        kernels = [one for one in joined_kernels(whole).kernels if one.rule is not None]
-    names = dict.fromkeys(one.name for one in kernels)
+    with every_step(scope) as all_steps:
+        kernels = [kernel for kernel in joined_kernels(all_steps).kernels if kernel.rule is not None]
+    names = dict.fromkeys(kernel.name for kernel in kernels)
     return {
-        name: weighted_means((one.values, float(one.device_ns or 0)) for one in kernels if one.name == name)
+        name: weighted_means((kernel.values, float(kernel.device_ns or 0)) for kernel in kernels if kernel.name == name)
         for name in names
     }

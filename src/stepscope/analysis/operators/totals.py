@@ -30,7 +30,7 @@ class Totals(NamedTuple):
 def totals(parts: list[Part], roofs: Roofs) -> Totals:
     """Sums of the work of parts, each with the device time of the parts for which it is known."""
 
-    def known(column: Any) -> tuple[float | None, int]:
+    def summed(column: Any) -> tuple[float | None, int]:
         chosen = [p for p in parts if column[p.variant] == column[p.variant]]  # not NaN
         if not any(part.weight for part in chosen):
             return None, 0
@@ -38,10 +38,10 @@ def totals(parts: list[Part], roofs: Roofs) -> Totals:
         return total, sum(part.device_ns for part in chosen)
 
     return Totals(
-        *known(roofs.flops),
-        *known(roofs.bytes),
-        *known(roofs.attainable_ns),
-        known(roofs.uncached_ns)[0],
+        *summed(roofs.flops),
+        *summed(roofs.bytes),
+        *summed(roofs.attainable_ns),
+        summed(roofs.uncached_ns)[0],
         any(bool(roofs.inexact[part.variant]) for part in parts),
     )
 

@@ -133,10 +133,10 @@ def group_collectives(scope: Scope) -> list[CollectiveGroup]:
     tables = {"host": scope.unfiltered("host_event"), "collective": scope.unfiltered("collective")}
     rows = scope.sql(_GROUPS.format(**tables)).to_pylist()
     linked = chains(scope)
-    told = ("group_description", "within", "operation", "module_class")
+    names = ("group_description", "within", "operation", "module_class")
     return [
         CollectiveGroup(
-            row, parallelism(*map(row.get, told), chain=(row["group_name"], row["group_description"]) in linked)
+            row, parallelism(*map(row.get, names), chain=(row["group_name"], row["group_description"]) in linked)
         )
         for row in rows
     ]

@@ -105,9 +105,9 @@ def load_rows(totals: Exchanges) -> list[dict[str, Any]]:
         for name, amounts in (("sent", totals.sent), ("received", totals.received)):
             of_group = [size for (other, _), size in amounts.items() if other == group]
             size, total = amounts[group, rank], sum(size for size in of_group if size is not None)
-            known = len(of_group) > 1 and None not in of_group and total > 0
+            comparable = len(of_group) > 1 and None not in of_group and total > 0
             row[f"{name}_bytes"] = size
-            row[f"{name}_over_mean"] = size * len(of_group) / total if known and size is not None else None
+            row[f"{name}_over_mean"] = size * len(of_group) / total if comparable and size is not None else None
         rows.append(row)
     return rows
 

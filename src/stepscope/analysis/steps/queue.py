@@ -30,8 +30,8 @@ def queue_rows(scope: Scope, by: str, limit: int) -> Iterator[dict[str, Any]]:
         by: `stream` for all windows together, `step` or `time` for each.
         limit: launches outstanding on a stream at which a further launch call waits.
     """
-    with every_step(scope) as whole:
-        for device in devices_in_windows(scope, whole, by, launched_work):
+    with every_step(scope) as all_steps:
+        for device in devices_in_windows(scope, all_steps, by, launched_work):
             streams: dict[int | None, Columns] = {None: device.work}
             streams |= {stream: work for (stream,), work in groups(device.work, "stream").items()}
             for stream, work in streams.items():
@@ -42,20 +42,20 @@ def queue_rows(scope: Scope, by: str, limit: int) -> Iterator[dict[str, Any]]:
 def _windows(work: Columns, windows: DeviceWindows, limit: int, *, together: bool) -> Iterator[dict[str, Any]]:
     """The columns of each window, or of all `together`, by name."""
     numbers, start, end = windows.numbers, windows.start, windows.end
-    known = work["launch_ns"] != NEVER
+    has_launch = work["launch_ns"] != NEVER
     queued_from = np.where(work["launch_end_ns"] == NEVER, work["launch_ns"], work["launch_end_ns"])
     # If clocks disagree, work starts before it was launched: it was never in the queue.
-    waits = known & (queued_from < work["start_ns"])
-    launch, begin = queued_from[waits], work["start_ns"][waits]
-    length = concurrency(launch, begin)
+    waits = has_launch & (queued_from < work["start_ns"])
+    launch, started = queued_from[waits], work["start_ns"][waits]
+    length = concurrency(launch, started)
     outstanding = [_outstanding(stream) for stream in groups(work, "stream").values()]
     full = [_reached(levels, limit) for levels in outstanding]
     blocked = union(np.concatenate([times.start for times in full]), np.concatenate([times.end for times in full]))
-    parts = split(start, end, [union(launch, begin), union_of(work)])
+    parts = split(start, end, [union(launch, started), union_of(work)])
     columns = {
         "window_ns": end - start,
         "started": _starts(work["start_ns"], start, end),
-        "unlinked": _starts(work["start_ns"][~known], start, end),
+        "unlinked": _starts(work["start_ns"][~has_launch], start, end),
         "queued_ns": parts[:, 0],
         "running_ns": parts[:, 1],
         "starved_ns": parts[:, 2],
@@ -79,7 +79,7 @@ def _windows(work: Columns, windows: DeviceWindows, limit: int, *, together: boo
             "mean_queued": window["waited_ns"] / size if size else None,
             "empty_ratio": (size - window["queued_ns"]) / size if size else None,
         }
-        yield window if known.any() else window | dict.fromkeys(_NEED_LAUNCHES)
+        yield window if has_launch.any() else window | dict.fromkeys(_NEED_LAUNCHES)
 
 
 def _outstanding(work: Columns) -> Levels:
