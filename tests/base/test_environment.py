@@ -18,28 +18,11 @@ ENVIRONMENT = KEPT | DROPPED
 @pytest.mark.parametrize(
     "name",
     [
-        "HF_TOKEN",
-        "apiKey",
-        "db.password",
-        "AWS_SECRET_ACCESS_KEY",
-        "AWS_ACCESS_KEY_ID",
-        "wandb_api_key",
-        "WANDB_KEY",
-        "--hub-key",
-        "hubKey",
-        "key",
-        "API KEY",
-        "sshkey",
-        "GITHUBTOKEN",
-        "Authorization",
-        "secrets",
-        "client-secret",
-        "passphrase",
-        "DB_PWD",
-        "session_cookie",
-        "TORCH_TOKEN",
+        "HF_TOKEN", "apiKey", "db.password", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "wandb_api_key",
+        "WANDB_KEY", "--hub-key", "hubKey", "key", "API KEY", "sshkey", "GITHUBTOKEN", "Authorization", "secrets",
+        "client-secret", "passphrase", "DB_PWD", "session_cookie", "TORCH_TOKEN",
     ],
-)
+)  # fmt: skip
 def test_names_of_secrets(name: str) -> None:
     assert is_secret(name)
     assert not may_store_variable(name)
@@ -48,18 +31,10 @@ def test_names_of_secrets(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "tokenizer",
-        "TOKENIZERS_PARALLELISM",
-        "token_count",
-        "keyframes",
-        "rank",
-        "keyword",
-        "newkey",
-        "mykey",
-        "other key",
-        "authors",
+        "tokenizer", "TOKENIZERS_PARALLELISM", "token_count", "keyframes", "rank", "keyword", "newkey", "mykey",
+        "other key", "authors",
     ],
-)
+)  # fmt: skip
 def test_names_that_only_look_like_secrets(name: str) -> None:
     assert not is_secret(name)
 

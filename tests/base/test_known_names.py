@@ -16,14 +16,10 @@ def test_an_unknown_name_gets_the_nearest():
 @pytest.mark.parametrize(
     ("typed", "near"),
     [
-        ("kernel", ["kernels", "gpu-kernels"]),
-        ("KERNELS", ["kernels", "gpu-kernels"]),
-        ("step", ["steps"]),
-        ("s", []),
-        ("", []),
-        ("nothing like it", []),
+        ("kernel", ["kernels", "gpu-kernels"]), ("KERNELS", ["kernels", "gpu-kernels"]), ("step", ["steps"]),
+        ("s", []), ("", []), ("nothing like it", []),
     ],
-)
+)  # fmt: skip
 def test_what_is_near_is_spelled_alike_or_contains_it(typed, near):
     assert nearest(typed, ["steps", "gpu-kernels", "kernels", "memory"]) == near
 

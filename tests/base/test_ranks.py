@@ -24,9 +24,7 @@ def test_nothing_set_is_rank_0_of_1() -> None:
         ({"PALS_RANKID": "4", "PALS_LOCAL_RANKID": "0", "PMI_RANK": "4", "PMI_SIZE": "8"}, ("PALS", 4, 0, 8)),
         (
             {
-                "OMPI_COMM_WORLD_RANK": "2",
-                "OMPI_COMM_WORLD_LOCAL_RANK": "2",
-                "OMPI_COMM_WORLD_SIZE": "4",
+                "OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4",
                 "PMIX_RANK": "2",
             },
             ("Open MPI", 2, 2, 4),
@@ -38,7 +36,7 @@ def test_nothing_set_is_rank_0_of_1() -> None:
         (SLURM, ("Slurm", 3, 1, 16)),
         ({"RANK": "1", "WORLD_SIZE": "2"}, ("RANK", 1, None, 2)),
     ],
-)
+)  # fmt: skip
 def test_each_launcher_is_understood(environment: dict[str, str], expected: tuple[str, int, int | None, int]) -> None:
     process = process_from(environment)
     assert (process.rule, process.rank, process.local_rank, process.world_size) == expected
@@ -73,39 +71,22 @@ def test_what_no_launcher_writes_is_no_rank(text: str) -> None:
 
 # What each launcher leaves: as seen with Open MPI 4.1, MPICH 4.0 and torchrun, else as their sources and users name it.
 OPEN_MPI = {
-    "OMPI_COMM_WORLD_RANK": "5",
-    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
-    "OMPI_COMM_WORLD_NODE_RANK": "1",
-    "OMPI_COMM_WORLD_SIZE": "8",
-    "OMPI_COMM_WORLD_LOCAL_SIZE": "4",
-    "PMIX_RANK": "5",
-}
+    "OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_NODE_RANK": "1",
+    "OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_LOCAL_SIZE": "4", "PMIX_RANK": "5",
+}  # fmt: skip
 MPICH = {"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4"}
 PALS = {
-    "PALS_RANKID": "5",
-    "PALS_LOCAL_RANKID": "1",
-    "PALS_LOCAL_SIZE": "4",
-    "PALS_NODEID": "1",
-    "PMI_RANK": "5",
+    "PALS_RANKID": "5", "PALS_LOCAL_RANKID": "1", "PALS_LOCAL_SIZE": "4", "PALS_NODEID": "1", "PMI_RANK": "5",
     "PMI_SIZE": "8",
-}
+}  # fmt: skip
 JSRUN = {
-    "JSM_NAMESPACE_RANK": "5",
-    "JSM_NAMESPACE_LOCAL_RANK": "1",
-    "JSM_NAMESPACE_SIZE": "8",
-    "JSM_NAMESPACE_LOCAL_SIZE": "4",
-    "OMPI_COMM_WORLD_RANK": "5",
-    "OMPI_COMM_WORLD_SIZE": "8",
-    "PMIX_RANK": "5",
-}
+    "JSM_NAMESPACE_RANK": "5", "JSM_NAMESPACE_LOCAL_RANK": "1", "JSM_NAMESPACE_SIZE": "8",
+    "JSM_NAMESPACE_LOCAL_SIZE": "4", "OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_SIZE": "8", "PMIX_RANK": "5",
+}  # fmt: skip
 SRUN = {
-    "SLURM_PROCID": "5",
-    "SLURM_LOCALID": "1",
-    "SLURM_NODEID": "1",
-    "SLURM_NTASKS": "8",
-    "SLURM_STEP_NUM_TASKS": "8",
+    "SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NODEID": "1", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "8",
     "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -149,15 +130,10 @@ def test_rank_0_of_a_world_of_unknown_size_has_no_known_place() -> None:
 @pytest.mark.parametrize(
     ("node", "tasks", "on_node"),
     [
-        ("0", "2(x3),1", 2),
-        ("2", "2(x3),1", 2),
-        ("3", "2(x3),1", 1),
-        ("4", "2(x3),1", None),
-        ("1", "2,x", None),
-        ("0", "", None),
-        ("0", "2(x3", None),
+        ("0", "2(x3),1", 2), ("2", "2(x3),1", 2), ("3", "2(x3),1", 1), ("4", "2(x3),1", None), ("1", "2,x", None),
+        ("0", "", None), ("0", "2(x3", None),
     ],
-)
+)  # fmt: skip
 def test_slurms_tasks_per_node_are_read(node: str, tasks: str, on_node: int | None) -> None:
     environment = {**SLURM, "SLURM_NODEID": node, "SLURM_STEP_TASKS_PER_NODE": tasks}
     assert process_from(environment).local_world_size == on_node

@@ -31,9 +31,6 @@ def test_four_ranks_on_one_node(command: list[str], rule: str, tmp_path: Path) -
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     done = ran(*command, "-n", "4", sys.executable, str(script), env=environment | as_root, check=True)
     assert sorted(done.stdout.split("\n")) == [
-        "",
-        f"{rule}:0/4:0/4:0:['0', 'local:0', 'node:0+every:2']",
-        f"{rule}:1/4:1/4:0:['local:1,2+0-1']",
-        f"{rule}:2/4:2/4:0:['node:0+every:2']",
-        f"{rule}:3/4:3/4:0:[]",
-    ]
+        "", f"{rule}:0/4:0/4:0:['0', 'local:0', 'node:0+every:2']", f"{rule}:1/4:1/4:0:['local:1,2+0-1']",
+        f"{rule}:2/4:2/4:0:['node:0+every:2']", f"{rule}:3/4:3/4:0:[]",
+    ]  # fmt: skip

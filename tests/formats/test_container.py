@@ -192,16 +192,11 @@ TWO = {"rank0.json": TEXT, "deep/rank1.json.gz": gzip.compress(TEXT)}
 @pytest.mark.parametrize(
     "archive",
     [
-        zipped(TWO),
-        zipped(TWO, zipfile.ZIP_STORED),
-        tarred(TWO),
-        tarred(TWO, "w:gz"),
-        tarred(TWO, form=tarfile.GNU_FORMAT),
-        tarred(TWO, form=tarfile.USTAR_FORMAT),
-        zstd(tarred(TWO)),
+        zipped(TWO), zipped(TWO, zipfile.ZIP_STORED), tarred(TWO), tarred(TWO, "w:gz"),
+        tarred(TWO, form=tarfile.GNU_FORMAT), tarred(TWO, form=tarfile.USTAR_FORMAT), zstd(tarred(TWO)),
     ],
     ids=["zip", "stored", "tar", "tar.gz", "gnu", "ustar", "tar.zst"],
-)
+)  # fmt: skip
 def test_members_of_an_archive_are_read_each(lay, archive):
     path = lay(archive)
     assert read(path) == [("rank0.json", TEXT, None), ("deep/rank1.json.gz", TEXT, None)]
@@ -244,12 +239,9 @@ def test_long_names_of_both_tar_formats_are_whole(lay):
 
 def test_links_devices_and_folders_in_a_tar_are_passed_over(lay):
     specials = [
-        ("link", tarfile.SYMTYPE),
-        ("hard", tarfile.LNKTYPE),
-        ("dev", tarfile.CHRTYPE),
-        ("dir", tarfile.DIRTYPE),
+        ("link", tarfile.SYMTYPE), ("hard", tarfile.LNKTYPE), ("dev", tarfile.CHRTYPE), ("dir", tarfile.DIRTYPE),
         ("pipe", tarfile.FIFOTYPE),
-    ]
+    ]  # fmt: skip
     assert [name for name, _, _ in read(lay(tarred(TWO, specials=specials)))] == list(TWO)
 
 

@@ -34,19 +34,10 @@ def test_names_of_kernels_read_as_their_programmers_wrote_them(mangled, readable
 @pytest.mark.parametrize(
     "name",
     [
-        "volta_sgemm_128x64_nn",
-        "triton_poi_fused_add_0",
-        "_Z",
-        "_ZN",
-        "_Z999999999x",
-        "_Z3ab",
-        "_ZS9_v",
-        "_Z1fT_ extra",
-        "void already::readable<int>(int)",
-        "_Z1f\N{SNOWMAN}",
-        "",
+        "volta_sgemm_128x64_nn", "triton_poi_fused_add_0", "_Z", "_ZN", "_Z999999999x", "_Z3ab", "_ZS9_v",
+        "_Z1fT_ extra", "void already::readable<int>(int)", "_Z1f\N{SNOWMAN}", "",
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_read_stays_as_it_is(name):
     assert demangled(name) == name
 

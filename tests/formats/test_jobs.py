@@ -161,12 +161,9 @@ def test_one_rank_twice_at_the_same_time_is_of_two_jobs(tmp_path):
 def test_ranks_go_with_those_that_the_same_request_recorded(tmp_path):
     for pid, (rank, request) in enumerate([(0, "x"), (0, "y"), (1, "y"), (1, "x")]):
         write(
-            tmp_path / f"libkineto_activities_{pid + 70}.json",
-            rank=rank,
-            world=2,
-            lasts_minutes=1,
+            tmp_path / f"libkineto_activities_{pid + 70}.json", rank=rank, world=2, lasts_minutes=1,
             group_trace_id=request,
-        )
+        )  # fmt: skip
     assert [[name[-7:-5] for name, *_ in files] for files in jobs(tmp_path).values()] == [["70", "73"], ["71", "72"]]
 
 
@@ -238,10 +235,8 @@ def test_a_later_file_links_what_was_found_apart(tmp_path):
     write(tmp_path / "b" / "third.json", rank=0, world=2, minute=60)
     (files,) = jobs(tmp_path).values()
     assert [(name, rank, span) for name, rank, span, _ in files] == [
-        ("first.json", 0, 0),
-        ("third.json", 0, 1),
-        ("second.json", 1, 0),
-    ]
+        ("first.json", 0, 0), ("third.json", 0, 1), ("second.json", 1, 0),
+    ]  # fmt: skip
 
 
 def test_what_a_job_measured_of_itself_joins_the_traces_beside_it(tmp_path):

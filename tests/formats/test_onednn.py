@@ -29,16 +29,12 @@ def rows(tables, *columns):
 @pytest.mark.parametrize(
     "start",
     [
-        "onednn_verbose,exec,",
-        "onednn_verbose,primitive,exec,",
-        "onednn_verbose,v1,primitive,exec,",
+        "onednn_verbose,exec,", "onednn_verbose,primitive,exec,", "onednn_verbose,v1,primitive,exec,",
         "onednn_verbose,1693533460193.346924,primitive,exec,",
-        "onednn_verbose,v1,1693533460193.346924,primitive,exec,",
-        "dnnl_verbose,exec,",
-        "[rank0]: onednn_verbose,exec,",
-        "3: dnnl_verbose,exec,",
+        "onednn_verbose,v1,1693533460193.346924,primitive,exec,", "dnnl_verbose,exec,",
+        "[rank0]: onednn_verbose,exec,", "3: dnnl_verbose,exec,",
     ],
-)
+)  # fmt: skip
 def test_lines_of_every_version_are_one_primitive(tmp_path, start):
     name, tables = read_text(tmp_path, f"{start}{MATMUL},0.25\nhello\n{start}{MATMUL},1e-05\r\n")
     assert name == "onednn"

@@ -27,15 +27,10 @@ def test_counts_and_what_is_made_of_them(tmp_path):
     assert name == "perf-stat"
     rows = tables.host_metric.to_pylist()
     assert [(row["metric"], row["value"], row["unit"], row["kind"]) for row in rows] == [
-        ("task-clock", 1274.86, "msec", None),
-        ("CPUs utilized", 0.995, None, "processors_used"),
-        ("cycles", 4e9, None, None),
-        ("GHz", 3.2, None, None),
-        ("instructions", 6e9, None, None),
-        ("insn per cycle", 1.5, None, "ipc"),
-        ("branches", None, None, None),
-        ("time elapsed", 0.27630671, "s", "elapsed"),
-        ("user", 0.27, "s", "user_time"),
+        ("task-clock", 1274.86, "msec", None), ("CPUs utilized", 0.995, None, "processors_used"),
+        ("cycles", 4e9, None, None), ("GHz", 3.2, None, None), ("instructions", 6e9, None, None),
+        ("insn per cycle", 1.5, None, "ipc"), ("branches", None, None, None),
+        ("time elapsed", 0.27630671, "s", "elapsed"), ("user", 0.27, "s", "user_time"),
         ("sys", 0.01, "s", "system_time"),
-    ]
+    ]  # fmt: skip
     assert rows[6]["text"] == "<not supported>"

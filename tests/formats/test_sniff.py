@@ -47,12 +47,10 @@ def test_file_is_named_for_what_it_holds(head, kind):
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("report.nsys-rep", "Nsight Systems report"),
-        ("REPORT.QDREP", "Nsight Systems report"),
-        ("report.qdstrm", "unfinished Nsight Systems recording"),
-        ("a.pftrace", "Perfetto trace"),
+        ("report.nsys-rep", "Nsight Systems report"), ("REPORT.QDREP", "Nsight Systems report"),
+        ("report.qdstrm", "unfinished Nsight Systems recording"), ("a.pftrace", "Perfetto trace"),
     ],
-)
+)  # fmt: skip
 def test_name_is_asked_only_where_the_bytes_say_nothing(name, kind):
     assert what_is(b"\x01\x02\x03\xf0\x00\x00", name) == kind
     assert what_is(b"SQLite format 3\x00", name) == "SQLite database"

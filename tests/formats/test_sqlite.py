@@ -35,13 +35,9 @@ def test_columns_are_read_by_their_type_and_others_are_none(made, tmp_path):
     made.execute("CREATE TABLE event(start, share, note, key)")
     made.execute("INSERT INTO event VALUES (1, 0.5, 'a', x'01'), ('1', 1, 2, 'b'), (2.5, 'x', x'00', NULL)")
     rows = read(
-        tmp_path / "made.sqlite",
-        "event",
-        ("start", "share", "note", "key", "absent"),
-        share="real",
-        note="text",
+        tmp_path / "made.sqlite", "event", ("start", "share", "note", "key", "absent"), share="real", note="text",
         key="blob",
-    )
+    )  # fmt: skip
     assert rows == [(1, 0.5, "a", b"\x01", None), (None,) * 5, (None,) * 5]
     assert read(tmp_path / "made.sqlite", "absent", ("start",)) == []
 

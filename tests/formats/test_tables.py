@@ -11,13 +11,10 @@ FAR = 1 << 31
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
-        ([0, None, FAR - 1], pa.int32()),
-        ([-FAR, 5], pa.int32()),
-        ([-FAR - 1, 5], pa.int64()),
-        ([0, FAR], pa.int64()),
-        ([None, None], pa.null()),
+        ([0, None, FAR - 1], pa.int32()), ([-FAR, 5], pa.int32()), ([-FAR - 1, 5], pa.int64()),
+        ([0, FAR], pa.int64()), ([None, None], pa.null()),
     ],
-)
+)  # fmt: skip
 def test_whole_numbers_have_32_bits_where_they_fit(values, kind):
     found = small(pa.chunked_array([pa.array(values, pa.int64())]), pa.int64())
     assert found.type == kind

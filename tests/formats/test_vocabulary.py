@@ -6,16 +6,11 @@ from stepscope.formats import vocabulary
 @pytest.mark.parametrize(
     ("raw", "name"),
     [
-        ("Operator", "cpu_op"),
-        ("cpu_op", "cpu_op"),
-        ("Kernel", "kernel"),
-        ("Memcpy", "gpu_memcpy"),
-        ("Runtime", "cuda_runtime"),
-        ("GCU_MEMCPY", "gpu_memcpy"),
-        ("cuda_sync", "cuda_sync"),
+        ("Operator", "cpu_op"), ("cpu_op", "cpu_op"), ("Kernel", "kernel"), ("Memcpy", "gpu_memcpy"),
+        ("Runtime", "cuda_runtime"), ("GCU_MEMCPY", "gpu_memcpy"), ("cuda_sync", "cuda_sync"),
         ("xpu_sync", "xpu_sync"),
     ],
-)
+)  # fmt: skip
 def test_categories_of_every_era_get_todays_spelling(raw, name):
     assert vocabulary.category(raw).name == name
 
@@ -33,25 +28,15 @@ def test_events_without_category_are_told_by_their_process():
 @pytest.mark.parametrize(
     ("name", "role"),
     [
-        ("cudaLaunchKernel", "launch"),
-        ("cudaLaunchKernelExC", "launch"),
-        ("cuLaunchKernelEx", "launch"),
-        ("hipLaunchKernel", "launch"),
-        ("hipModuleLaunchKernel", "launch"),
-        ("hipExtModuleLaunchKernel", "launch"),
-        ("hipDrvLaunchKernelEx", "launch"),
-        ("urEnqueueKernelLaunchWithArgsExp", "launch"),
-        ("cudaGraphLaunch", "graph_launch"),
-        ("hipGraphLaunch", "graph_launch"),
-        ("cudaMemcpyAsync", "copy"),
-        ("cudaMemsetAsync", "fill"),
-        ("cudaStreamSynchronize", "synchronize"),
-        ("cudaStreamWaitEvent", "synchronize"),
-        ("cudaMalloc", "allocate"),
-        ("cudaFuncGetAttributes", None),
+        ("cudaLaunchKernel", "launch"), ("cudaLaunchKernelExC", "launch"), ("cuLaunchKernelEx", "launch"),
+        ("hipLaunchKernel", "launch"), ("hipModuleLaunchKernel", "launch"), ("hipExtModuleLaunchKernel", "launch"),
+        ("hipDrvLaunchKernelEx", "launch"), ("urEnqueueKernelLaunchWithArgsExp", "launch"),
+        ("cudaGraphLaunch", "graph_launch"), ("hipGraphLaunch", "graph_launch"), ("cudaMemcpyAsync", "copy"),
+        ("cudaMemsetAsync", "fill"), ("cudaStreamSynchronize", "synchronize"),
+        ("cudaStreamWaitEvent", "synchronize"), ("cudaMalloc", "allocate"), ("cudaFuncGetAttributes", None),
         ("cudaOccupancyMaxActiveBlocksPerMultiprocessor", None),
     ],
-)
+)  # fmt: skip
 def test_runtime_calls_have_their_role(name, role):
     assert vocabulary.host_role("runtime", name) == role
 

@@ -37,10 +37,8 @@ def test_functions_have_time_instructions_and_cycles_and_other_metrics_of_their_
     assert tables.stack_sample["instructions"].to_pylist() == [4_000_000, None]
     assert tables.stack_sample["cycles"].to_pylist() == [2_000_000, None]
     assert metrics(tables) == [
-        ("gemm", "Memory Bound(%)", 66.3, "%"),
-        ("gemm", "Loads", 1200.0, None),
-        ("_int_free", "Loads", 0.0, None),
-    ]
+        ("gemm", "Memory Bound(%)", 66.3, "%"), ("gemm", "Loads", 1200.0, None), ("_int_free", "Loads", 0.0, None),
+    ]  # fmt: skip
     assert tables.report.damage == {}
 
 

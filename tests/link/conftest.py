@@ -12,17 +12,10 @@ from stepscope.formats import tables, vocabulary
 from stepscope.link.rank import link_rank
 
 CATEGORY = {
-    "operator": "cpu_op",
-    "annotation": "user_annotation",
-    "python": "python_function",
-    "runtime": "cuda_runtime",
-    "overhead": "overhead",
-    "other": "trace",
-    "computation": "kernel",
-    "communication": "kernel",
-    "copy": "gpu_memcpy",
-    "fill": "gpu_memset",
-}
+    "operator": "cpu_op", "annotation": "user_annotation", "python": "python_function", "runtime": "cuda_runtime",
+    "overhead": "overhead", "other": "trace", "computation": "kernel", "communication": "kernel",
+    "copy": "gpu_memcpy", "fill": "gpu_memset",
+}  # fmt: skip
 
 
 @dataclass
@@ -94,11 +87,8 @@ class Recording:
         ]
         return tables.RankTables(
             tables.Facts(
-                resolution_ns=self.resolution_ns,
-                module_classes=self.module_classes,
-                groups=self.groups,
-                world_size=self.world_size,
-                metadata=self.metadata,
+                resolution_ns=self.resolution_ns, module_classes=self.module_classes, groups=self.groups,
+                world_size=self.world_size, metadata=self.metadata,
             ),
             self.report,
             host_event=table(self.host_rows, tables.READ["host_event"]),
@@ -109,7 +99,7 @@ class Recording:
             thread=table(thread_rows, tables.READ["thread"]),
             memory_event=table(self.memory_rows, tables.READ["memory_event"]),
             flow=table(self.flow_rows, tables.READ["flow"]),
-        )
+        )  # fmt: skip
 
     def link(self) -> Linked:
         return Linked(link_rank(self.tables()).tables, len(self.host_rows))

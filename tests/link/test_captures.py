@@ -28,15 +28,11 @@ def replay(recording, at, pieces, **more):
     recording.launch(at, at + 5, at, name="cudaGraphLaunch")
     return [
         recording.device(
-            "computation" if name else "copy",
-            name or "Memcpy DtoD",
-            at + 10 + 10 * place,
-            at + 17 + 10 * place,
-            correlation=at,
-            **{key: values[place] for key, values in more.items()},
+            "computation" if name else "copy", name or "Memcpy DtoD", at + 10 + 10 * place, at + 17 + 10 * place,
+            correlation=at, **{key: values[place] for key, values in more.items()},
         )
         for place, name in enumerate(pieces)
-    ]
+    ]  # fmt: skip
 
 
 def names(layers):

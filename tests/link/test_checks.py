@@ -242,11 +242,9 @@ def test_what_the_reader_found_becomes_checks(recording):
     recording.report.repaired, recording.report.dropped = 3, 2
     recording.report.truncated = True
     assert findings(recording) == {
-        "zero_ts": ("warning", 4),
-        "negative_dur": ("warning", 3),
-        "truncated": ("warning", 1),
+        "zero_ts": ("warning", 4), "negative_dur": ("warning", 3), "truncated": ("warning", 1),
         "repaired": ("note", 5),
-    }
+    }  # fmt: skip
 
 
 def test_empty_recording_is_checked_too(recording):

@@ -14,14 +14,9 @@ from stepscope.link.collectives import exposed
 from stepscope.link.rank import captures_of, link_rank
 
 ARGUMENTS = {
-    "operation": "allreduce",
-    "group_name": "0",
-    "group_ranks": "[0, 1]",
-    "group_size": 2,
-    "dtype": "Float",
-    "elements_in": 10,
-    "elements_out": 10,
-}
+    "operation": "allreduce", "group_name": "0", "group_ranks": "[0, 1]", "group_size": 2, "dtype": "Float",
+    "elements_in": 10, "elements_out": 10,
+}  # fmt: skip
 
 
 def communicate(recording, start, end, correlation, **more):
@@ -124,20 +119,14 @@ def test_names_of_every_era_tell_the_operation(name, operation):
 @pytest.mark.parametrize(
     ("operation", "dtype", "elements_in", "elements_out", "size"),
     [
-        ("all_reduce", "Float", 10, 10, 40),
-        ("all_gather", "BFloat16", 10, 80, 160),
-        ("reduce_scatter", "Half", 80, 10, 160),
-        ("all_to_all", "Long", 10, 12, 80),
-        ("broadcast", "Float8_e4m3fn", 10, 10, 10),
-        ("send", "Int", 10, None, 40),
-        ("recv", "Int", 0, 10, 40),
-        ("all_reduce", "Quantum", 10, 10, None),
-        ("all_reduce", None, 10, 10, None),
-        ("all_gather", "Float", 10, None, None),
-        ("all_gather", "Float", 10, -1, None),
+        ("all_reduce", "Float", 10, 10, 40), ("all_gather", "BFloat16", 10, 80, 160),
+        ("reduce_scatter", "Half", 80, 10, 160), ("all_to_all", "Long", 10, 12, 80),
+        ("broadcast", "Float8_e4m3fn", 10, 10, 10), ("send", "Int", 10, None, 40), ("recv", "Int", 0, 10, 40),
+        ("all_reduce", "Quantum", 10, 10, None), ("all_reduce", None, 10, 10, None),
+        ("all_gather", "Float", 10, None, None), ("all_gather", "Float", 10, -1, None),
         ("all_reduce", "Float", 2**62, 10, None),
     ],
-)
+)  # fmt: skip
 def test_message_is_counted_as_nccl_tests_counts_it(operation, dtype, elements_in, elements_out, size):
     assert message_bytes(operation, dtype, elements_in, elements_out) == size
 

@@ -163,12 +163,10 @@ def test_calls_of_a_number_that_have_started_are_those_that_counting_finds(calls
     calls = [sorted(starts) for starts in calls]
     count = np.array([len(starts) for starts in calls])
     begun = _started_calls(
-        np.cumsum(count) - count,
-        count,
-        np.concatenate(calls),
+        np.cumsum(count) - count, count, np.concatenate(calls),
         np.array([group for group, _ in asked], dtype=np.int64),
         np.array([moment for _, moment in asked], dtype=np.int64),
-    )
+    )  # fmt: skip
     assert begun.tolist() == [sum(start <= moment for start in calls[group]) for group, moment in asked]
 
 

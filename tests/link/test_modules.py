@@ -125,22 +125,16 @@ def test_ranges_that_name_modules_make_the_tree(recording):
     recording.annotation("## forward ##", 100, 200)
     linked = recording.link()
     assert tree(linked) == {
-        "net": (None, 0),
-        "net.head": ("net", 1),
-        "net.body": ("net", 0),
-        "net.body.0": ("net.body", 1),
-    }
+        "net": (None, 0), "net.head": ("net", 1), "net.body": ("net", 0), "net.body.0": ("net.body", 1),
+    }  # fmt: skip
     assert module_of(linked, row) == "net.head"
     assert set(linked.column("module", "rule")) == {"annotation"}
 
 
 def test_listed_modules_are_parts_of_the_model(recording):
     recording.module_classes = {
-        "": "train.main.<locals>.GPT",
-        "layers": "ModuleList",
-        "layers.0": "Block",
-        "head": "Linear",
-    }
+        "": "train.main.<locals>.GPT", "layers": "ModuleList", "layers.0": "Block", "head": "Linear",
+    }  # fmt: skip
     rows = []
     recording.annotation("nn.Module: GPT", 0, 100)
     rows.append(recording.operator("aten::arange", 5, 10))
@@ -152,12 +146,9 @@ def test_listed_modules_are_parts_of_the_model(recording):
     recording.annotation("module:elsewhere", 130, 140)
     linked = recording.link()
     assert tree(linked) == {
-        "GPT": (None, 1),
-        "layers": ("GPT", 0),
-        "layers.0": ("layers", 1),
-        "head": ("GPT", 2),
+        "GPT": (None, 1), "layers": ("GPT", 0), "layers.0": ("layers", 1), "head": ("GPT", 2),
         "elsewhere": (None, 1),
-    }
+    }  # fmt: skip
     assert linked.column("module", "class") == ["GPT", "ModuleList", "Block", "Linear", None]
     assert linked.column("module", "depth") == [0, 1, 2, 1, 0]
     assert [module_of(linked, row) for row in rows] == ["GPT", "layers.0", "head"]
@@ -232,10 +223,8 @@ def test_module_that_backward_computes_anew_is_the_one_of_the_forward(recording)
     again = recording.operator("aten::mm", 225, 245, thread=1)
     linked = recording.link()
     assert tree(linked) == {
-        "Net_0": (None, 1),
-        "Net_0.Block_0": ("Net_0", 1),
-        "Net_0.Block_0.Linear_0": ("Net_0.Block_0", 1),
-    }
+        "Net_0": (None, 1), "Net_0.Block_0": ("Net_0", 1), "Net_0.Block_0.Linear_0": ("Net_0.Block_0", 1),
+    }  # fmt: skip
     assert module_of(linked, again) == "Net_0.Block_0.Linear_0"
     assert linked.host(again)["direction"] == "backward"
 

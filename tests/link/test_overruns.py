@@ -85,14 +85,11 @@ def test_seven_rows_in_55_thousand_no_longer_rule_the_ranking():
     events = pa.table(
         {
             "category": pa.array(["kernel"] * count).dictionary_encode(),
-            "kind": pa.array(kind, pa.string()).dictionary_encode(),
-            "device": pa.array(np.zeros(count, np.int32)),
-            "stream": pa.array(np.full(count, 7)),
-            "start_ns": start,
-            "dur_ns": recorded,
+            "kind": pa.array(kind, pa.string()).dictionary_encode(), "device": pa.array(np.zeros(count, np.int32)),
+            "stream": pa.array(np.full(count, 7)), "start_ns": start, "dur_ns": recorded,
             "correlation": np.arange(1, count + 1),
         }
-    )
+    )  # fmt: skip
     assert recorded[copies].sum() > 0.5 * recorded.sum()
     device = read_device(events)
     raw = clip_overruns(device)

@@ -13,13 +13,9 @@ def test_each_moment_of_a_step_is_the_innermost_phases_or_the_residuals(recordin
     recording.annotation("phase: optimizer", 500, 900)
     recording.annotation("phase: backward", 600, 850)  # a closure
     assert _kept(recording.link()) == [
-        (7, "step", 1000),
-        (7, "backward", 250),
-        (7, "forward", 230),
-        (7, "input_wait", 100),
-        (7, "optimizer", 150),
+        (7, "step", 1000), (7, "backward", 250), (7, "forward", 230), (7, "input_wait", 100), (7, "optimizer", 150),
         (7, "residual", 270),
-    ]
+    ]  # fmt: skip
 
 
 def test_means_are_over_the_steps(recording):

@@ -100,15 +100,8 @@ host_event = st.tuples(
     st.sampled_from(["operator", "annotation", "python", "runtime", "other"]),
     st.sampled_from(
         [
-            "aten::mm",
-            "ProfilerStep#1",
-            "ProfilerStep#2",
-            "nn.Module: A_0",
-            "cudaLaunchKernel",
-            "cudaGraphLaunch",
-            "Optimizer.step#SGD.step",
-            "MmBackward0",
-            "record_param_comms",
+            "aten::mm", "ProfilerStep#1", "ProfilerStep#2", "nn.Module: A_0", "cudaLaunchKernel", "cudaGraphLaunch",
+            "Optimizer.step#SGD.step", "MmBackward0", "record_param_comms",
         ]
     ),
     st.integers(0, 60),
@@ -117,7 +110,7 @@ host_event = st.tuples(
     st.integers(0, 5),
     st.integers(0, 3),
     st.integers(0, 2),
-)
+)  # fmt: skip
 device_event = st.tuples(
     st.sampled_from(["computation", "communication", "copy", "fill"]),
     st.integers(0, 90),
@@ -167,36 +160,20 @@ def test_any_recording_links_and_keeps_its_invariants(host_events, device_events
 def _recording(host_events, device_events):
     host_rows = [
         {
-            "category": kind,
-            "kind": kind,
-            "role": vocabulary.host_role(kind, name),
-            "name": name,
-            "thread": thread,
-            "start_ns": start,
-            "dur_ns": dur,
-            "correlation": correlation,
-            "external_id": correlation,
-            "sequence_number": sequence,
-            "forward_thread": forward_thread,
-            "python_id": sequence,
+            "category": kind, "kind": kind, "role": vocabulary.host_role(kind, name), "name": name, "thread": thread,
+            "start_ns": start, "dur_ns": dur, "correlation": correlation, "external_id": correlation,
+            "sequence_number": sequence, "forward_thread": forward_thread, "python_id": sequence,
             "python_parent_id": correlation,
         }
         for kind, name, start, dur, thread, correlation, sequence, forward_thread in host_events
-    ]
+    ]  # fmt: skip
     device_rows = [
         {
-            "category": "kernel",
-            "kind": kind,
-            "name": "k",
-            "device": 0,
-            "stream": stream,
-            "start_ns": start,
-            "dur_ns": dur,
-            "correlation": correlation,
-            "external_id": external_id,
+            "category": "kernel", "kind": kind, "name": "k", "device": 0, "stream": stream, "start_ns": start,
+            "dur_ns": dur, "correlation": correlation, "external_id": external_id,
         }
         for kind, start, dur, stream, correlation, external_id in device_events
-    ]
+    ]  # fmt: skip
     return tables.RankTables(
         tables.Facts(),
         tables.ReadReport(),

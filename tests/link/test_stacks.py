@@ -91,13 +91,9 @@ def test_long_names_in_many_stacks_do_not_multiply(recording, monkeypatch):
 
 
 NAMES = [
-    "train.py(1): main",
-    "net.py(2): forward",
-    "torch/nn/modules/module.py(3): _call_impl",
-    "threading.py(4): run",
-    "<built-in function add>",
-    "nn.Module: Net_0",
-]
+    "train.py(1): main", "net.py(2): forward", "torch/nn/modules/module.py(3): _call_impl", "threading.py(4): run",
+    "<built-in function add>", "nn.Module: Net_0",
+]  # fmt: skip
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["op", *NAMES])), max_size=30))

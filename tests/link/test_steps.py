@@ -186,11 +186,9 @@ def test_host_event_belongs_to_the_step_it_begins_in_on_any_thread(recording):
     recording.annotation("ProfilerStep#1", 0, 100)
     recording.annotation("ProfilerStep#2", 120, 200)
     rows = [
-        recording.operator("aten::mm", 50, 60, thread=1),
-        recording.operator("aten::mm", 90, 130, thread=1),
-        recording.operator("aten::mm", 105, 110, thread=2),
-        recording.operator("aten::mm", 120, 120, thread=2),
-    ]
+        recording.operator("aten::mm", 50, 60, thread=1), recording.operator("aten::mm", 90, 130, thread=1),
+        recording.operator("aten::mm", 105, 110, thread=2), recording.operator("aten::mm", 120, 120, thread=2),
+    ]  # fmt: skip
     linked = recording.link()
     assert [linked.host(row)["step"] for row in rows] == [1, 1, None, 2]
 
@@ -293,11 +291,9 @@ def test_without_any_mark_what_recurs_is_a_step(recording):
         decode(recording, 100 * step)
     linked = recording.link()
     assert steps(linked) == [
-        (0, 0, 100, 0, 100, 0, True),
-        (1, 100, 200, 100, 200, 0, True),
-        (2, 200, 300, 200, 300, 0, True),
+        (0, 0, 100, 0, 100, 0, True), (1, 100, 200, 100, 200, 0, True), (2, 200, 300, 200, 300, 0, True),
         (3, 300, 379, 300, 379, 0, True),
-    ]
+    ]  # fmt: skip
     assert linked.column("step", "rule") == ["recurring operators"] * 4
     assert linked.column("step", "name") == ["aten::embedding"] * 4
     assert linked.column("step", "similarity") == [1.0] * 4

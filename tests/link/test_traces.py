@@ -12,21 +12,13 @@ pytestmark = pytest.mark.traces
 
 # trace: least shares of device time with a launch, an operator, a direction, a module
 LINKED = {
-    "alltoall_rank0of16": (0.86, 0.79, 0.80, 0),
-    "bert_small_h100": (1, 1, 1, 1),
-    "bert_small_mi300": (1, 1, 1, 1),
-    "ddp_a100_rank3of8": (1, 0.98, 0.88, 0),
-    "ddp_v100_rank1of2": (0.94, 0.92, 0.86, 0),
-    "dlrm_8rank_v100": (1, 1, 0.99, 0),
-    "eager_b200_rank0of8": (1, 0.999, 0.99, 0.99),
-    "gpu_only_mi210": (1, 0, 0, 0),
-    "nccl_args_a100": (1, 1, 0.98, 0),
-    "no_distributed_info": (0, 0, 0, 0),
-    "no_gpu": (0, 0, 0, 0),
-    "resnet50_v100": (1, 1, 0.95, 0),
-    "triton": (1, 1, 0, 0),
+    "alltoall_rank0of16": (0.86, 0.79, 0.80, 0), "bert_small_h100": (1, 1, 1, 1), "bert_small_mi300": (1, 1, 1, 1),
+    "ddp_a100_rank3of8": (1, 0.98, 0.88, 0), "ddp_v100_rank1of2": (0.94, 0.92, 0.86, 0),
+    "dlrm_8rank_v100": (1, 1, 0.99, 0), "eager_b200_rank0of8": (1, 0.999, 0.99, 0.99),
+    "gpu_only_mi210": (1, 0, 0, 0), "nccl_args_a100": (1, 1, 0.98, 0), "no_distributed_info": (0, 0, 0, 0),
+    "no_gpu": (0, 0, 0, 0), "resnet50_v100": (1, 1, 0.95, 0), "triton": (1, 1, 0, 0),
     "vllm_decode_graph": (1, 0.03, 0.02, 0.02),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -112,13 +104,9 @@ def test_launch_phases_are_those_of_nsight_systems(linked, folder, phases):
     kernel_end = (kernel_start + kernel_dur)[kernel]
     queue = kernel_start[kernel] - call_end
     assert phases == (
-        kernel.sum(),
-        (call_end - call_start).sum(),
-        queue[queue > 0].sum(),
-        (queue > 0).sum(),
-        kernel_dur[kernel].sum(),
-        (np.maximum(call_end, kernel_end) - call_start).sum(),
-    )
+        kernel.sum(), (call_end - call_start).sum(), queue[queue > 0].sum(), (queue > 0).sum(),
+        kernel_dur[kernel].sum(), (np.maximum(call_end, kernel_end) - call_start).sum(),
+    )  # fmt: skip
 
 
 def test_collectives_have_their_arguments(linked):

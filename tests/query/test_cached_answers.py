@@ -86,14 +86,9 @@ def test_what_was_answered_needs_no_database(directory: Path, made: Callable[...
 
 def test_an_answer_belongs_to_all_that_was_asked(directory: Path, made: Callable[..., bool]) -> None:
     ways: list[dict[str, Any]] = [
-        {},
-        {"question": "steps"},
-        {"ranks": [1]},
-        {"steps": [2]},
-        {"part": event_filter(name="aten::mm")},
-        {"part": event_filter(window="60ns:1s")},
-        {"by": "name"},
-    ]
+        {}, {"question": "steps"}, {"ranks": [1]}, {"steps": [2]}, {"part": event_filter(name="aten::mm")},
+        {"part": event_filter(window="60ns:1s")}, {"by": "name"},
+    ]  # fmt: skip
     assert [made(directory, **way) for way in ways] == [True] * 6 + [False], "--by name is how"
     assert not any(made(directory, **way) for way in ways)
     assert not made(directory, top=1, sort="name:asc"), "rows are chosen of the cached ones"
@@ -151,18 +146,12 @@ CHECK = {
 @pytest.mark.parametrize(
     "forged",
     [
-        {"rows": pa.table({})},
-        {"rows": pa.table({"name": ["x"], "count": ["7"]})},
-        {"rows": pa.table({"name": pa.array([["x"]])})},
-        {"sources": "text"},
-        {"sources": [7]},
-        {"checks": [{**CHECK, "severity": None}]},
-        {"checks": [{**CHECK, "count": "zzz"}]},
-        {"checks": [{"rank": 0}]},
-        {"note": None},
-        {"ranks": "2"},
+        {"rows": pa.table({})}, {"rows": pa.table({"name": ["x"], "count": ["7"]})},
+        {"rows": pa.table({"name": pa.array([["x"]])})}, {"sources": "text"}, {"sources": [7]},
+        {"checks": [{**CHECK, "severity": None}]}, {"checks": [{**CHECK, "count": "zzz"}]},
+        {"checks": [{"rank": 0}]}, {"note": None}, {"ranks": "2"},
     ],
-)
+)  # fmt: skip
 def test_a_forged_answer_counts_as_absent(
     directory: Path, monkeypatch: pytest.MonkeyPatch, forged: dict[str, Any]
 ) -> None:

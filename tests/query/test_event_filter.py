@@ -50,17 +50,12 @@ def test_a_regular_expression_costs_no_more_than_the_name_is_long(make_scope):
 @pytest.mark.parametrize(
     ("text", "window"),
     [
-        ("0.5:2", (500_000_000, 2_000_000_000)),
-        ("500ms:2s", (500_000_000, 2_000_000_000)),
-        ("1.5s:", (1_500_000_000, OPEN_END_NS)),
-        (":3s", (0, 3_000_000_000)),
-        (":2us", (0, 2_000)),
-        (":", (0, OPEN_END_NS)),
-        ("5ns:7ns", (5, 7)),
-        ("1e-3:2e-3", (1_000_000, 2_000_000)),
+        ("0.5:2", (500_000_000, 2_000_000_000)), ("500ms:2s", (500_000_000, 2_000_000_000)),
+        ("1.5s:", (1_500_000_000, OPEN_END_NS)), (":3s", (0, 3_000_000_000)), (":2us", (0, 2_000)),
+        (":", (0, OPEN_END_NS)), ("5ns:7ns", (5, 7)), ("1e-3:2e-3", (1_000_000, 2_000_000)),
         (" 1 s : 2 s ", (1_000_000_000, 2_000_000_000)),
     ],
-)
+)  # fmt: skip
 def test_a_window_is_in_seconds_where_it_has_no_unit(text, window):
     assert parse_window(text) == window
     assert event_filter(window=text) == EventFilter(window=window)

@@ -51,15 +51,10 @@ class Recorded:
     def _call(self, start: int, length: int, thread: int, parent: Row | None) -> int:
         name = self.random.choice("aabrfc" if length > 2 else "c")
         row: Row = {
-            "id": len(self.host),
-            "name": name,
-            "kind": KINDS[name],
-            "thread": thread,
-            "start_ns": start,
-            "dur_ns": length,
-            "parent_id": None if parent is None else parent["id"],
+            "id": len(self.host), "name": name, "kind": KINDS[name], "thread": thread, "start_ns": start,
+            "dur_ns": length, "parent_id": None if parent is None else parent["id"],
             "depth": 0 if parent is None else parent["depth"] + 1,
-        }
+        }  # fmt: skip
         self.host.append(row)
         at = start + self.random.randrange(2)
         while KINDS[name] != "runtime" and at + 1 < start + length:
@@ -73,17 +68,10 @@ class Recorded:
         start = call["start_ns"] + self.random.randrange(8)
         operator = next((one for one in self.above(call) if one["kind"] == "operator"), None)
         return {
-            "id": number,
-            "name": self.random.choice(["k", "l", "a"]),
-            "kind": "computation",
-            "start_ns": start,
-            "dur_ns": self.random.randrange(6),
-            "launch_id": call["id"],
-            "launch_ns": call["start_ns"],
-            "operator_id": operator and operator["id"],
-            "operator_name": operator and operator["name"],
-            "bytes": 60,
-        }
+            "id": number, "name": self.random.choice(["k", "l", "a"]), "kind": "computation", "start_ns": start,
+            "dur_ns": self.random.randrange(6), "launch_id": call["id"], "launch_ns": call["start_ns"],
+            "operator_id": operator and operator["id"], "operator_name": operator and operator["name"], "bytes": 60,
+        }  # fmt: skip
 
     def above(self, row: Row) -> list[Row]:
         found = []

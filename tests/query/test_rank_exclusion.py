@@ -111,14 +111,10 @@ def test_sql_and_python_are_told_the_same(store: Store) -> None:
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
-        ("operators", {}),
-        ("communication", {"by": "step"}),
-        ("durations", {"by": "device"}),
-        ("critical-path", {"by": "rank"}),
-        ("critical-path", {"by": "piece"}),
-        ("what-if", {}),
+        ("operators", {}), ("communication", {"by": "step"}), ("durations", {"by": "device"}),
+        ("critical-path", {"by": "rank"}), ("critical-path", {"by": "piece"}), ("what-if", {}),
     ],
-)
+)  # fmt: skip
 def test_what_is_told_of_other_ranks_hangs_on_no_damaged_one(
     name: str, parameters: dict[str, str], store: Store
 ) -> None:

@@ -17,17 +17,15 @@ TWO_RANKS = {
         {"rank": 1, "step": 3, "start_ns": 0, "end_ns": 10},
     ],
     "host_event": [
-        {"rank": 0, "name": "in step 3", "step": 3},
-        {"rank": 0, "name": "in step 4", "step": 4},
-        {"rank": 0, "name": "in no step"},
-        {"rank": 1, "name": "on rank 1", "step": 3},
+        {"rank": 0, "name": "in step 3", "step": 3}, {"rank": 0, "name": "in step 4", "step": 4},
+        {"rank": 0, "name": "in no step"}, {"rank": 1, "name": "on rank 1", "step": 3},
     ],
     "device_event": [
         {"rank": 0, "kind": "communication", "name": "nccl", "step": 3, "id": 7},
         {"rank": 0, "kind": "communication", "name": "nccl", "step": 4, "id": 8},
     ],
     "collective": [{"rank": 0, "id": 7}, {"rank": 0, "id": 8}],
-}
+}  # fmt: skip
 
 
 def names(scope) -> list[str]:

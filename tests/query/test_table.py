@@ -17,12 +17,10 @@ QUESTION = Question(
     answer=lambda scope: None,
     rests_on=(),
     columns=(
-        Column("name", "text", "name of it"),
-        Column("total_ns", "int", "its time", "ns"),
-        Column("share_ratio", "float", "its share", "ratio"),
-        Column("linked", "bool", "has a launch"),
+        Column("name", "text", "name of it"), Column("total_ns", "int", "its time", "ns"),
+        Column("share_ratio", "float", "its share", "ratio"), Column("linked", "bool", "has a launch"),
     ),
-)
+)  # fmt: skip
 BIG = 2**62 + 1
 
 
@@ -30,21 +28,14 @@ BIG = 2**62 + 1
 def table():
     rows = pa.table(
         {
-            "name": ["a,<b>", None],
-            "total_ns": pa.array([BIG, None], pa.int64()),
-            "share_ratio": [math.nan, math.inf],
-            "linked": [True, None],
+            "name": ["a,<b>", None], "total_ns": pa.array([BIG, None], pa.int64()),
+            "share_ratio": [math.nan, math.inf], "linked": [True, None],
         }
-    )
+    )  # fmt: skip
     check = {
-        "rank": 0,
-        "span": 0,
-        "check": "c",
-        "severity": "warning",
-        "count": 1,
-        "affects": "",
+        "rank": 0, "span": 0, "check": "c", "severity": "warning", "count": 1, "affects": "",
         "explanation": "why <i>",
-    }
+    }  # fmt: skip
     return Table(QUESTION, rows, sources=("a.json",), checks=(check,))
 
 

@@ -59,12 +59,9 @@ def test_shares_are_drawn_where_lines_are_wide():
     )  # fmt: skip
     wide = [line.text for line in table.lines(width=110, limit=None, bars=True)]
     assert wide[1:] == [
-        "name   share            calls",
-        "gemm  50.0 %  ████████      1",
-        "add   12.5 %  ██            2",
-        "relu   0.0 %                3",
-        "none       –                4",
-    ]
+        "name   share            calls", "gemm  50.0 %  ████████      1", "add   12.5 %  ██            2",
+        "relu   0.0 %                3", "none       –                4",
+    ]  # fmt: skip
     for asked in ({"width": 109, "bars": True}, {"width": 200}):
         plain = [line.text for line in table.lines(limit=None, **asked)]
         assert plain[2] == "gemm  50.0 %      1"
@@ -170,12 +167,9 @@ def test_the_sentence_stays_and_what_says_nothing_goes_first():
     sentence = "one two three four five six seven eight nine ten"
     table = table_of(("c", None, 1, sentence), question=prose)
     assert grid_text(table, width=38, most=9).splitlines() == [
-        "Which?",
-        "name  rank  meaning",
-        "c        1  one two three four five",
-        "            six seven eight nine ten",
-        "(more columns: total_ns)",
-    ]
+        "Which?", "name  rank  meaning", "c        1  one two three four five",
+        "            six seven eight nine ten", "(more columns: total_ns)",
+    ]  # fmt: skip
     narrow = grid_text(table, width=32, most=9).splitlines()
     assert narrow[1] == "name  meaning"
     assert narrow[-1] == "(more columns: total_ns, rank)"
@@ -191,16 +185,12 @@ def test_a_column_that_does_not_fit_leaves_no_empty_lines():
 @pytest.mark.parametrize(
     ("value", "column", "text"),
     [
-        (None, TOTAL, "–"),
-        (0, TOTAL, "0 ns"),
-        (float("nan"), Column("x", "float", "x"), "–"),
-        (True, Column("x", "bool", "x"), "yes"),
-        (0.25, Column("x_ratio", "float", "x", "ratio"), "25.0 %"),
-        (2048, Column("x_bytes", "int", "x", "bytes"), "2.000 KiB"),
-        (12345, Column("stream", "int", "x"), "12345"),
+        (None, TOTAL, "–"), (0, TOTAL, "0 ns"), (float("nan"), Column("x", "float", "x"), "–"),
+        (True, Column("x", "bool", "x"), "yes"), (0.25, Column("x_ratio", "float", "x", "ratio"), "25.0 %"),
+        (2048, Column("x_bytes", "int", "x", "bytes"), "2.000 KiB"), (12345, Column("stream", "int", "x"), "12345"),
         (1.23456, Column("x", "float", "x"), "1.235"),
     ],
-)
+)  # fmt: skip
 def test_values_are_read_with_their_unit(value, column, text):
     assert value_text(value, column) == text
 
@@ -210,12 +200,10 @@ def test_a_time_and_its_share_have_different_heads():
     from stepscope.query.text_grid import heads
 
     columns = [
-        Column("used_ns", "int", "time used", "ns"),
-        Column("used_ratio", "float", "its share", "ratio"),
-        Column("idle_ratio", "float", "share idle", "ratio"),
-        Column("device", "int", "number of it"),
+        Column("used_ns", "int", "time used", "ns"), Column("used_ratio", "float", "its share", "ratio"),
+        Column("idle_ratio", "float", "share idle", "ratio"), Column("device", "int", "number of it"),
         Column("device_bytes", "int", "its memory", "bytes"),
-    ]
+    ]  # fmt: skip
     assert heads(columns) == ["used", "used share", "idle", "device", "device bytes"]
 
 

@@ -27,40 +27,23 @@ def trace(rank=None, steps=2, base=0, name="aten::mm"):
         at = 1 + step * 100
         events.append(
             {
-                "ph": "X",
-                "cat": "user_annotation",
-                "name": f"ProfilerStep#{step}",
-                "pid": 1,
-                "tid": 1,
-                "ts": at,
+                "ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": at,
                 "dur": 90,
             }
-        )
+        )  # fmt: skip
         events.append({"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": at + 10, "dur": 20})
         events.append(
             {
-                "ph": "X",
-                "cat": "cuda_runtime",
-                "name": "cudaLaunchKernel",
-                "pid": 1,
-                "tid": 1,
-                "ts": at + 12,
-                "dur": 3,
-                "args": {"correlation": step + 1},
+                "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": at + 12,
+                "dur": 3, "args": {"correlation": step + 1},
             }
-        )
+        )  # fmt: skip
         events.append(
             {
-                "ph": "X",
-                "cat": "kernel",
-                "name": "gemm",
-                "pid": 0,
-                "tid": 7,
-                "ts": at + 20,
-                "dur": 30,
+                "ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": at + 20, "dur": 30,
                 "args": {"device": 0, "stream": 7, "correlation": step + 1},
             }
-        )
+        )  # fmt: skip
     described = {"traceEvents": events, "baseTimeNanoseconds": base}
     if rank is not None:
         described["distributedInfo"] = {"rank": rank, "world_size": 4}
@@ -191,10 +174,8 @@ def test_several_traces_in_one_file_mark_every_answer(file, tmp_path, events):
 def test_window_keeps_what_begins_inside(file, tmp_path):
     directory = import_source(file, tmp_path / "store", window=(0, 50_000))
     assert rows(directory, "SELECT name FROM host_event ORDER BY start_ns") == [
-        {"name": "ProfilerStep#0"},
-        {"name": "aten::mm"},
-        {"name": "cudaLaunchKernel"},
-    ]
+        {"name": "ProfilerStep#0"}, {"name": "aten::mm"}, {"name": "cudaLaunchKernel"},
+    ]  # fmt: skip
 
 
 def test_links_that_a_window_cuts_leave_nothing_behind(tmp_path):

@@ -143,13 +143,10 @@ def test_a_file_that_the_store_does_not_list_is_no_part_of_it(sound: Path, tmp_p
 @pytest.mark.parametrize(
     "files",
     [
-        {"../secret.parquet": [1, 1]},
-        {"rank=00000/../../rank.0.parquet": [1, 1]},
-        {"rank=00000/rank.0.parquet": "?"},
-        {"rank=00000/rank.0.parquet": [True, None]},
-        [],
+        {"../secret.parquet": [1, 1]}, {"rank=00000/../../rank.0.parquet": [1, 1]},
+        {"rank=00000/rank.0.parquet": "?"}, {"rank=00000/rank.0.parquet": [True, None]}, [],
     ],
-)
+)  # fmt: skip
 def test_a_crafted_list_leads_nowhere(files: object, tmp_path: Path) -> None:
     facts = {"version": manifest.STORE_VERSION, "source": "", "ranks": [0], "files": files}
     facts["crc32"] = manifest._crc32_of_facts(facts)
@@ -165,13 +162,10 @@ def test_a_crafted_list_leads_nowhere(files: object, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "name"),
     [
-        (flipped, "device_event.0.parquet"),
-        (flipped, STORE_FILE),
-        (emptied, "device_event.0.parquet"),
-        (removed, "device_event.0.parquet"),
-        (removed, STORE_FILE),
+        (flipped, "device_event.0.parquet"), (flipped, STORE_FILE), (emptied, "device_event.0.parquet"),
+        (removed, "device_event.0.parquet"), (removed, STORE_FILE),
     ],
-)
+)  # fmt: skip
 def test_a_damaged_cache_is_made_again(
     damage: Damage, name: str, tmp_path: Path, own_cache: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

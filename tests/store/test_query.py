@@ -18,19 +18,11 @@ def cursor():
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT 1",
-        "  -- a comment\n select 1;",
-        "WITH a AS (SELECT 1) SELECT * FROM a",
-        "FROM device_event",
-        "VALUES (1)",
-        "DESCRIBE device_event",
-        "SUMMARIZE device_event",
-        "SHOW TABLES",
-        "EXPLAIN SELECT 1",
-        "explain analyze select 1",
-        "PIVOT device_event ON kind IN ('copy') USING count(*)",
+        "SELECT 1", "  -- a comment\n select 1;", "WITH a AS (SELECT 1) SELECT * FROM a", "FROM device_event",
+        "VALUES (1)", "DESCRIBE device_event", "SUMMARIZE device_event", "SHOW TABLES", "EXPLAIN SELECT 1",
+        "explain analyze select 1", "PIVOT device_event ON kind IN ('copy') USING count(*)",
     ],
-)
+)  # fmt: skip
 def test_what_only_reads_is_accepted(cursor, text):
     check_read_only(cursor, text)
 

@@ -182,12 +182,10 @@ def test_package_that_is_missing(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("source", "says"),
     [
-        ("ftp://host/run", "ftp://host/run is not read"),
-        ("S3://bucket/run", "S3://bucket/run is not read"),
-        ("https://", "https:// names no place"),
-        ("absent.json", "absent.json: no such file or folder"),
+        ("ftp://host/run", "ftp://host/run is not read"), ("S3://bucket/run", "S3://bucket/run is not read"),
+        ("https://", "https:// names no place"), ("absent.json", "absent.json: no such file or folder"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_source_is_called_what_it_is(source, says, tmp_path):
     for give in (lambda: stepscope.open(source), lambda: import_source(source, tmp_path / "store")):
         with pytest.raises(SourceError) as refused:

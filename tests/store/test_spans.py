@@ -95,11 +95,8 @@ def broken(store):
 def test_modules_of_both_spans_are_in_one_tree(store):
     found = answered(store, "modules", columns=["path", "calls", "device_self_ns"])
     assert [tuple(row.values()) for row in found] == [
-        ("net", 2, 0),
-        ("net.body", 1, 0),
-        ("net.body.fc", 1, 30_000),
-        ("net.head", 1, 30_000),
-    ]
+        ("net", 2, 0), ("net.body", 1, 0), ("net.body.fc", 1, 30_000), ("net.head", 1, 30_000),
+    ]  # fmt: skip
 
 
 def test_a_module_is_part_of_one_of_its_span(store):
@@ -113,12 +110,9 @@ def test_a_module_is_part_of_one_of_its_span(store):
         """
     )
     assert [tuple(row.values()) for row in parents.to_pylist()] == [
-        (0, "net", None),
-        (0, "net.body", "net"),
-        (0, "net.body.fc", "net.body"),
-        (1, "net", None),
+        (0, "net", None), (0, "net.body", "net"), (0, "net.body.fc", "net.body"), (1, "net", None),
         (1, "net.head", "net"),
-    ]
+    ]  # fmt: skip
 
 
 def test_inputs_and_stacks_are_those_of_the_span(store):

@@ -44,13 +44,9 @@ INLINE = {
     },
 }
 PHASES = {
-    "format": "stepscope.phases",
-    "version": 1,
-    "counted_steps": 10,
-    "environment": ENVIRONMENT,
-    "step": {"mean_ns": 100.0, "max_ns": 300},
-    "communication": {"source": "DDP", **NESTED},
-}
+    "format": "stepscope.phases", "version": 1, "counted_steps": 10, "environment": ENVIRONMENT,
+    "step": {"mean_ns": 100.0, "max_ns": 300}, "communication": {"source": "DDP", **NESTED},
+}  # fmt: skip
 
 
 def nvprof(path: Path) -> None:

@@ -55,18 +55,14 @@ def test_each_allocation_and_release_has_what_was_held_after_it(read, protocol):
     assert tables.facts.start_epoch_ns == (START_US + 10) * 1000
     others = tables.allocator_event.to_pylist()
     assert [(one["kind"], one["bytes"], one["device_free_bytes"]) for one in others] == [
-        ("segment_alloc", 4096, None),
-        ("oom", 1 << 30, 12345),
-        ("segment_free", 4096, None),
-    ]
+        ("segment_alloc", 4096, None), ("oom", 1 << 30, 12345), ("segment_free", 4096, None),
+    ]  # fmt: skip
     assert [one["total_reserved_bytes"] for one in others] == [(1 << 20) + 4096] * 2 + [1 << 20]
     assert [one["total_allocated_bytes"] for one in others] == [100] * 3
     blocks = tables.memory_block.to_pylist()
     assert [(one["address"], one["bytes"], one["requested_bytes"], one["state"]) for one in blocks] == [
-        (0, 1024, 0, "free"),
-        (1024, 512, 100, "allocated"),
-        (1536, (1 << 20) - 1536, 0, "free"),
-    ]
+        (0, 1024, 0, "free"), (1024, 512, 100, "allocated"), (1536, (1 << 20) - 1536, 0, "free"),
+    ]  # fmt: skip
 
 
 def test_what_was_given_back_and_may_still_be_used_is_pending(read):

@@ -47,11 +47,9 @@ def test_a_profile_is_a_further_recording_of_its_rank_and_comes_last(tmp_path):
     (tmp_path / "h.0.prof.json").write_text(_profile(0, epoch_ns=1))
     (tmp_path / "h.1.prof.json").write_text(_profile(1, epoch_ns=1))
     assert _found(tmp_path) == [
-        ("b.json", 0, 0, "distributedInfo"),
-        ("h.0.prof.json", 0, 1, "recorder"),
-        ("a.json", 1, 0, "distributedInfo"),
-        ("h.1.prof.json", 1, 1, "recorder"),
-    ]
+        ("b.json", 0, 0, "distributedInfo"), ("h.0.prof.json", 0, 1, "recorder"),
+        ("a.json", 1, 0, "distributedInfo"), ("h.1.prof.json", 1, 1, "recorder"),
+    ]  # fmt: skip
 
 
 def test_profiles_take_no_rank_from_traces_that_are_ordered_by_name(tmp_path):
@@ -60,11 +58,8 @@ def test_profiles_take_no_rank_from_traces_that_are_ordered_by_name(tmp_path):
     (tmp_path / "h.0.prof.json").write_text(_profile(0))
     (tmp_path / "h.1.prof.json").write_text(_profile(1))
     assert [(name, rank) for name, rank, _, _ in _found(tmp_path)] == [
-        ("first.json", 0),
-        ("h.0.prof.json", 0),
-        ("second.json", 1),
-        ("h.1.prof.json", 1),
-    ]
+        ("first.json", 0), ("h.0.prof.json", 0), ("second.json", 1), ("h.1.prof.json", 1),
+    ]  # fmt: skip
 
 
 def test_a_profile_without_a_rank_does_not_unsettle_the_names_of_traces(tmp_path):
@@ -86,13 +81,10 @@ def test_measurements_are_not_said_to_lack_the_events_of_a_trace(tmp_path):
 def _phases(rank, steps):
     return json.dumps(
         {
-            "format": "stepscope.phases",
-            "rank": rank,
-            "world_size": 3,
-            "counted_steps": steps,
+            "format": "stepscope.phases", "rank": rank, "world_size": 3, "counted_steps": steps,
             "step": {"mean_ns": 5.0} if steps else None,
         }
-    )
+    )  # fmt: skip
 
 
 def test_a_rank_that_ended_too_early_does_not_cost_the_others(tmp_path):

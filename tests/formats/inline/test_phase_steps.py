@@ -15,15 +15,10 @@ MEMORY = ["memory_bytes", "peak_bytes"]
 def _summary(samples, columns=(*COLUMNS, *MEMORY)):
     measured = {name: {"mean_ns": 1.0} for name in ("input_wait", "forward", "residual")}
     return {
-        "format": "stepscope.phases",
-        "version": 2,
-        "counted_steps": 2,
-        "step": {"mean_ns": 100.0},
-        "phases": {**measured, "backward": None},
-        "step_columns": list(columns),
-        "step_stride": 1,
+        "format": "stepscope.phases", "version": 2, "counted_steps": 2, "step": {"mean_ns": 100.0},
+        "phases": {**measured, "backward": None}, "step_columns": list(columns), "step_stride": 1,
         "step_samples": samples,
-    }
+    }  # fmt: skip
 
 
 def _rows(tables):
@@ -34,11 +29,9 @@ def _rows(tables):
 def test_a_kept_step_is_its_whole_time_and_a_row_for_each_measured_phase(read):
     _, tables = read(_summary([[6, 100, 0, 60, 0, 40, 5000, 9000]]))
     assert _rows(tables) == [
-        (6, "step", 100, 5000, 9000),
-        (6, "input_wait", 0, None, None),
-        (6, "forward", 60, None, None),
+        (6, "step", 100, 5000, 9000), (6, "input_wait", 0, None, None), (6, "forward", 60, None, None),
         (6, "residual", 40, None, None),
-    ]
+    ]  # fmt: skip
     assert tables.report.dropped == 0
 
 
@@ -72,13 +65,10 @@ def test_a_step_that_cannot_be_one_is_dropped_and_counted(read, bad):
 @pytest.mark.parametrize(
     "changed",
     [
-        {"step_samples": None},
-        {"step_columns": None},
-        {"step_columns": ["time_ns", "forward_ns"]},
-        {"step_columns": ["step", "time_ns", 3]},
-        {"step_columns": ["step", "time_ns"]},
+        {"step_samples": None}, {"step_columns": None}, {"step_columns": ["time_ns", "forward_ns"]},
+        {"step_columns": ["step", "time_ns", 3]}, {"step_columns": ["step", "time_ns"]},
     ],
-)
+)  # fmt: skip
 def test_a_file_without_steps_that_can_be_read_still_has_its_means(read, changed):
     _, tables = read({**_summary([[6, 100, 0, 60, 0, 40, 0, 0]]), **changed})
     assert (_rows(tables), tables.phase.num_rows) == ([], 4)

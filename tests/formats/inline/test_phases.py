@@ -25,14 +25,10 @@ SUMMARY = {
     "copied": {"bytes": 200, "pageable_bytes": 50},
     "memory": {"of": "cuda", "peak_bytes": 4096, "reserved_bytes": 8192},
     "communication": {
-        "source": "DDP",
-        "communication_ns": 30,
-        "exposed_ns": 20,
-        "backward_ns": 50,
-        "forward_waits": True,
+        "source": "DDP", "communication_ns": 30, "exposed_ns": 20, "backward_ns": 50, "forward_waits": True,
     },
     "first_batch_ns": [400, 800],
-}
+}  # fmt: skip
 
 
 def test_every_phase_is_a_row_after_the_whole_step(read):
@@ -41,31 +37,12 @@ def test_every_phase_is_a_row_after_the_whole_step(read):
     assert name == "phases"
     assert [row["phase"] for row in rows] == ["step", "input_wait", "forward"]
     assert rows[0] == {
-        "phase": "step",
-        "steps": 10,
-        "mean_ns": 100.0,
-        "median_ns": 90.0,
-        "p95_ns": 200.0,
-        "max_ns": 300,
-        "device_mean_ns": None,
-        "peak_bytes": 4096,
-        "peak_of": "cuda",
-        "communication_ns": 30.0,
-        "exposed_communication_ns": 20.0,
-        "timed_backward_ns": 50.0,
-        "forward_waits": True,
-        "first_batch_ns": 600.0,
-        "first_batches": 2,
-        "checked_steps": 9,
-        "idle_steps": 8,
-        "copied_bytes": 10.0,
-        "pageable_bytes": 2.5,
-        "timed_every": 2,
-        "timing_ns": 7,
-        "disturbed_steps": 3,
-        "unobserved_steps": 4,
-        "reserved_bytes": 8192,
-    }
+        "phase": "step", "steps": 10, "mean_ns": 100.0, "median_ns": 90.0, "p95_ns": 200.0, "max_ns": 300,
+        "device_mean_ns": None, "peak_bytes": 4096, "peak_of": "cuda", "communication_ns": 30.0,
+        "exposed_communication_ns": 20.0, "timed_backward_ns": 50.0, "forward_waits": True, "first_batch_ns": 600.0,
+        "first_batches": 2, "checked_steps": 9, "idle_steps": 8, "copied_bytes": 10.0, "pageable_bytes": 2.5,
+        "timed_every": 2, "timing_ns": 7, "disturbed_steps": 3, "unobserved_steps": 4, "reserved_bytes": 8192,
+    }  # fmt: skip
     assert (rows[2]["device_mean_ns"], rows[1]["device_mean_ns"]) == (35.5, None)
     assert (tables.facts.rank, tables.facts.rank_rule) == (1, "recorder")
 

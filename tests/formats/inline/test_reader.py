@@ -21,20 +21,15 @@ OURS = {
         "device_1": {
             "stream_-1": [
                 {
-                    "label": "fc1.forward",
-                    "start_index": 0,
-                    "end_index": 3,
-                    "avg_measured_time_ms": 0.0002,
-                    "avg_iter_start_to_event_start_time_ms": 0.0001,
-                    "occurrence": 2,
-                    "clock": "host",
+                    "label": "fc1.forward", "start_index": 0, "end_index": 3, "avg_measured_time_ms": 0.0002,
+                    "avg_iter_start_to_event_start_time_ms": 0.0001, "occurrence": 2, "clock": "host",
                     "samples": [[11, 150, 90], [12, 250, 110, 16]],
                 }
             ]
         }
     },
     "iterations": [[11, True, 2_100], [12, False, 2_000, 5]],
-}
+}  # fmt: skip
 
 # HugeCTR's last revision: times in ms, one list per event, whole iterations beside them.
 HUGECTR = {
@@ -42,50 +37,27 @@ HUGECTR = {
     "iter_time_ms": [4.0, 4.5],
     "events": [
         {
-            "event_name": "BottomMLP.fc1.fprop",
-            "device_id": 1,
-            "stream": "stream_2",
-            "start_index": 4,
-            "end_index": 7,
-            "met_times_within_this_stream": 1,
-            "measured_times_ms": [0.5, 0.25],
-            "iter_start_to_event_start_times_ms": [1.5],
-            "extra_infos_start": [],
-            "extra_infos_stop": [],
+            "event_name": "BottomMLP.fc1.fprop", "device_id": 1, "stream": "stream_2", "start_index": 4,
+            "end_index": 7, "met_times_within_this_stream": 1, "measured_times_ms": [0.5, 0.25],
+            "iter_start_to_event_start_times_ms": [1.5], "extra_infos_start": [], "extra_infos_stop": [],
         }
     ],
     "runtime_data": [],
-}
+}  # fmt: skip
 
 
 def test_our_file_keeps_every_measurement_and_who_measured_it(read):
     name, tables = read(OURS)
     assert name == "inline"
     event = {
-        "kind": "event",
-        "label": "fc1.forward",
-        "occurrence": 2,
-        "device": 1,
-        "stream": -1,
-        "start_index": 0,
-        "end_index": 3,
-        "armed": None,
-        "weight": 1,
-        "weight_ns": None,
-        "averaged": False,
-        "measurements": None,
-        "std_ns": None,
-        "clock": "host",
-    }
+        "kind": "event", "label": "fc1.forward", "occurrence": 2, "device": 1, "stream": -1, "start_index": 0,
+        "end_index": 3, "armed": None, "weight": 1, "weight_ns": None, "averaged": False, "measurements": None,
+        "std_ns": None, "clock": "host",
+    }  # fmt: skip
     whole = {
-        **dict.fromkeys(event),
-        "kind": "iteration",
-        "label": "iteration",
-        "occurrence": 0,
-        "weight": 1,
-        "averaged": False,
-        "start_offset_ns": None,
-    }
+        **dict.fromkeys(event), "kind": "iteration", "label": "iteration", "occurrence": 0, "weight": 1,
+        "averaged": False, "start_offset_ns": None,
+    }  # fmt: skip
     assert tables.inline_timing.to_pylist() == [
         {**event, "iteration": 11, "dur_ns": 150, "start_offset_ns": 90},
         {**event, "iteration": 12, "dur_ns": 250, "start_offset_ns": 110, "weight": 16},
@@ -104,25 +76,18 @@ def test_hugectrs_own_file_is_read_in_ms_and_has_no_rank(read):
     rows = tables.inline_timing.to_pylist()
     assert name == "inline"
     assert [(row["kind"], row["dur_ns"], row["start_offset_ns"]) for row in rows] == [
-        ("event", 500_000, 1_500_000),
-        ("event", 250_000, None),
-        ("iteration", 4_000_000, None),
+        ("event", 500_000, 1_500_000), ("event", 250_000, None), ("iteration", 4_000_000, None),
         ("iteration", 4_500_000, None),
-    ]
+    ]  # fmt: skip
     assert (rows[0]["device"], rows[0]["stream"], rows[0]["occurrence"]) == (1, 2, 1)
     assert (tables.facts.rank, tables.facts.tool) == (None, "HugeCTR")
 
 
 def test_hugectrs_first_version_is_a_list_with_layers_apart(read):
     event = {
-        "layer_name": "TopMLP.fc4",
-        "name": "fprop",
-        "device_id": 0,
-        "stream": 5,
-        "start_index": 0,
-        "end_index": 1,
+        "layer_name": "TopMLP.fc4", "name": "fprop", "device_id": 0, "stream": 5, "start_index": 0, "end_index": 1,
         "measured_times_ms": [1.0],
-    }
+    }  # fmt: skip
     _, tables = read([event, event])
     rows = tables.inline_timing.to_pylist()
     assert [(row["label"], row["stream"], row["occurrence"]) for row in rows] == [

@@ -45,9 +45,7 @@ TIME = [
         damage={"negative_duration": 2, "unfinished": 1},
         # What has no end ends with the event around it.
         host=[
-            ("outer", 0, 50_000),
-            ("unfinished", 2_000, 48_000),
-            ("wrapped", 10_000, 40_000),
+            ("outer", 0, 50_000), ("unfinished", 2_000, 48_000), ("wrapped", 10_000, 40_000),
             ("backwards", 20_000, 30_000),
         ],
     ),
@@ -87,7 +85,7 @@ TIME = [
         fact=lambda t: t.facts.rank == 0 and column(t.device_event, "start_ns") == [10_000, 210_000],
     ),
     Case("C14_clocks/rank1.json", 3, fact=lambda t: t.facts.rank == 1 and t.facts.start_epoch_ns == BASE + 360_000),
-]
+]  # fmt: skip
 
 LONG = 9_223_372_036_854_775_807
 IDENTITY = [

@@ -22,17 +22,11 @@ from .cases_of_text import BAD, BYTES, TOP_LEVEL, columns
 CASES = [*BYTES, *TOP_LEVEL, *TIME, *IDENTITY, *KINDS]
 
 WRONG_FILES = {
-    "B16_only_zeros.json": "file of zeros",
-    "T08_execution_trace.json": "PyTorch execution trace",
-    "T08_observer_without_schema.json": "json",
-    "T08_notes.txt": "text",
-    "T08_error_page.json": "HTML or XML page",
-    "T08_empty.json": "empty file",
-    "T08_picture.json": "picture",
-    "T08_database.json": "SQLite database",
-    "T08_pickle.pickle": "pickle",
-    "T08_report.nsys-rep": "Nsight Systems report",
-}
+    "B16_only_zeros.json": "file of zeros", "T08_execution_trace.json": "PyTorch execution trace",
+    "T08_observer_without_schema.json": "json", "T08_notes.txt": "text", "T08_error_page.json": "HTML or XML page",
+    "T08_empty.json": "empty file", "T08_picture.json": "picture", "T08_database.json": "SQLite database",
+    "T08_pickle.pickle": "pickle", "T08_report.nsys-rep": "Nsight Systems report",
+}  # fmt: skip
 ARCHIVES = ("B01_two_ranks.zip", "B01_two_ranks.tar", "B01_two_ranks.tgz")
 
 

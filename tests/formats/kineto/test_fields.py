@@ -20,14 +20,9 @@ def sync(name, **args):
 
 
 MESSAGE = {
-    "Collective name": "allreduce",
-    "dtype": "Float",
-    "In msg nelems": 8,
-    "Out msg nelems": 8,
-    "Group size": 4,
-    "Process Group Name": "3",
-    "Process Group Description": "dp",
-}
+    "Collective name": "allreduce", "dtype": "Float", "In msg nelems": 8, "Out msg nelems": 8, "Group size": 4,
+    "Process Group Name": "3", "Process Group Description": "dp",
+}  # fmt: skip
 
 
 def test_a_collective_has_its_number_in_the_group_and_its_communicator(read_events):

@@ -75,11 +75,8 @@ def test_escaped_pairs_and_backslashes_are_no_damage():
 
 def test_numbers_that_were_not_measured_are_null():
     assert values(HEAD, b', "key": NaN, "other": [1, inf,], "traceName": "t",}') == {
-        "schemaVersion": 1,
-        "key": None,
-        "other": [1, None],
-        "traceName": "t",
-    }
+        "schemaVersion": 1, "key": None, "other": [1, None], "traceName": "t",
+    }  # fmt: skip
 
 
 def test_text_behind_the_end_is_noted_where_it_is():
@@ -175,16 +172,13 @@ def test_epoch_survives_to_the_nanosecond():
 @pytest.mark.parametrize(
     ("device", "keys", "kind"),
     [
-        ({"name": "Tesla V100-SXM2-16GB"}, {}, "cuda"),
-        ({"name": "AMD Instinct MI300X"}, {}, "rocm"),
+        ({"name": "Tesla V100-SXM2-16GB"}, {}, "cuda"), ({"name": "AMD Instinct MI300X"}, {}, "rocm"),
         ({"name": "Intel(R) Data Center GPU Max 1550"}, {}, "xpu"),
         ({"name": ""}, {"hip_runtime_version": 60443483}, "rocm"),
-        ({"name": ""}, {"cuda_driver_version": 13000}, "cuda"),
-        ({"name": "", "warpSize": 64}, {}, "rocm"),
-        ({"warpSize": "32"}, {}, "cuda"),
-        ({}, {}, "unknown"),
+        ({"name": ""}, {"cuda_driver_version": 13000}, "cuda"), ({"name": "", "warpSize": 64}, {}, "rocm"),
+        ({"warpSize": "32"}, {}, "cuda"), ({}, {}, "unknown"),
     ],
-)
+)  # fmt: skip
 def test_kind_of_device_is_told_by_name_then_runtime_then_warp(device, keys, kind):
     assert devices({**keys, "deviceProperties": [device]})[0]["kind"] == kind
 

@@ -54,26 +54,10 @@ def test_spellings_are_changed_wherever_they_stand(monkeypatch):
 
 
 ODD = {
-    "": 1,
-    " ": 2,
-    "\0": 3,
-    "a\0b": 4,
-    "k" * 390: 5,
-    'a"': 6,
-    'say "': 7,
-    "a\\": 8,
-    "a.b[0]{c}'": 9,
-    "Foo": {"foo": 1, "": 2},
-    "foo": 11,
-    "FOO": 12,
-    "É": 13,
-    "é": 14,
-    "PID": 15,
-    "pid": 16,
-    "args": 18,
-    "$.a": 19,
+    "": 1, " ": 2, "\0": 3, "a\0b": 4, "k" * 390: 5, 'a"': 6, 'say "': 7, "a\\": 8, "a.b[0]{c}'": 9,
+    "Foo": {"foo": 1, "": 2}, "foo": 11, "FOO": 12, "É": 13, "é": 14, "PID": 15, "pid": 16, "args": 18, "$.a": 19,
     "\n": 20,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("as_ascii", [True, False])

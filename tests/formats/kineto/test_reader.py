@@ -142,14 +142,10 @@ def test_grid_of_an_inductor_operator_is_no_damage(read_events):
 @pytest.mark.parametrize(
     ("grid", "sizes"),
     [
-        ([4, 2], [4, 2, None]),
-        ([1.0, "2", True], [1, 2, None]),
-        ([99999999999, None, 3], [None, None, 3]),
-        ("[8, 1, 1]", [8, 1, 1]),
-        ("[" * 5000, [None, None, None]),
-        ({"x": 1}, [None, None, None]),
+        ([4, 2], [4, 2, None]), ([1.0, "2", True], [1, 2, None]), ([99999999999, None, 3], [None, None, 3]),
+        ("[8, 1, 1]", [8, 1, 1]), ("[" * 5000, [None, None, None]), ({"x": 1}, [None, None, None]),
     ],
-)
+)  # fmt: skip
 def test_sizes_that_are_none_are_missing(read_events, grid, sizes):
     tables = read_events([kernel("k", 2, 1, grid=grid), kernel("k", 4, 1, grid=[1, 1, 1])])
     row = tables.device_event.to_pylist()[0]
@@ -199,16 +195,12 @@ def test_counters_and_instants_and_memory_have_their_tables(read_events):
                 "tid": 1,
                 "ts": 13,
                 "args": {
-                    "Total Reserved": 64,
-                    "Total Allocated": 32,
-                    "Bytes": -32,
-                    "Addr": 139,
-                    "Device Id": 0,
+                    "Total Reserved": 64, "Total Allocated": 32, "Bytes": -32, "Addr": 139, "Device Id": 0,
                     "Device Type": 1,
                 },
             },
         ]
-    )
+    )  # fmt: skip
     counters = {(row["series"], row["time_ns"], row["value"]) for row in tables.counter.to_pylist()}
     assert counters == {("sm active", 1000, 40.5), ("dram", 1000, 3.0)}
     assert tables.instant["name"].to_pylist() == ["Iteration Start: PyTorch Profiler"]

@@ -116,13 +116,10 @@ def test_backslash_that_escapes_nothing_is_a_backslash(text, read):
 @pytest.mark.parametrize(
     "name",
     [
-        'torch.library.Library("_inductor_test", "IMPL")',
-        '/srv/{"device": "cpu"}/f.py(3): forward',
-        'say "hello"',
-        '"quoted"',
-        'f("a", "b", {"x": 1})',
+        'torch.library.Library("_inductor_test", "IMPL")', '/srv/{"device": "cpu"}/f.py(3): forward', 'say "hello"',
+        '"quoted"', 'f("a", "b", {"x": 1})',
     ],
-)
+)  # fmt: skip
 def test_quotes_inside_a_name_are_kept(name):
     event = b'{"ph": "X", "name": "%s", "ts": 3, "args": {"Python id": 5}}' % name.encode()
     assert repaired(event, "unescaped_quote") == {"ph": "X", "name": name, "ts": 3, "args": {"Python id": 5}}
@@ -282,23 +279,10 @@ def test_offsets_are_bytes_of_the_file():
 @pytest.mark.parametrize(
     "unit",
     [
-        b'{"ph"',
-        b'"',
-        b"[",
-        b"{",
-        b"]",
-        b"}",
-        b"\\",
-        b',{"ph":',
-        b',{"ph":"',
-        b'{"ph":[',
-        b'{"a":',
-        b"},",
-        b"}]{",
-        b" ",
-        b"x{",
+        b'{"ph"', b'"', b"[", b"{", b"]", b"}", b"\\", b',{"ph":', b',{"ph":"', b'{"ph":[', b'{"a":', b"},", b"}]{",
+        b" ", b"x{",
     ],
-)
+)  # fmt: skip
 def test_time_is_linear_in_hostile_text(unit):
     def seconds(size):
         began = time.process_time()

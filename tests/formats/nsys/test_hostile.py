@@ -85,10 +85,8 @@ def test_values_of_other_types_are_not_measured_and_counted(tmp_path):
     )
     tables = nsys.read()
     assert sorted(host(tables, "name", "start_ns", "dur_ns")) == [
-        ("(range without a name)", 20, 10),
-        ("open", 10, 40),
-        ("step", 0, 50),
-    ]
+        ("(range without a name)", 20, 10), ("open", 10, 40), ("step", 0, 50),
+    ]  # fmt: skip
     assert tables.report.damage == {"no_time": 1, "unfinished": 1}
 
 

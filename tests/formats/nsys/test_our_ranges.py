@@ -168,9 +168,7 @@ def test_types_that_are_told_apart_go_to_the_operators_of_their_sizes(tmp_path):
             "ORDER BY start_ns"
         )
         assert _rows(found) == [
-            ("aten::mm", '["float", "float"]', None),
-            ("aten::cat", '["TensorList", "Scalar"]', '["", "0"]'),
-            ("aten::relu", None, None),
-            ("aten::view", '["long int", "ScalarList"]', None),
-        ]
+            ("aten::mm", '["float", "float"]', None), ("aten::cat", '["TensorList", "Scalar"]', '["", "0"]'),
+            ("aten::relu", None, None), ("aten::view", '["long int", "ScalarList"]', None),
+        ]  # fmt: skip
         assert opened.sql("SELECT count(*) AS n FROM host_event").rows() == [{"n": 4}]

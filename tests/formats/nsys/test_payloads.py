@@ -78,10 +78,8 @@ def test_structures_are_read_by_their_layout(spelled, nsys):
     tables = given(nsys, 0, 90, "ncclAllReduce", domain=NCCL, binaryData=spelled(all_reduce())).read()
     ((found,),) = host(tables, "other_args")
     assert json.loads(found) == {
-        "NCCL communicator ID": COMMUNICATOR,
-        "Message size [bytes]": BYTES,
-        "Reduction operation": "Sum",
-    }
+        "NCCL communicator ID": COMMUNICATOR, "Message size [bytes]": BYTES, "Reduction operation": "Sum",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -77,12 +77,8 @@ def test_a_wait_lies_on_the_device_of_its_context(nsys):
         streamId=4294967295, correlationId=2, globalPid=global_pid(), syncType=3,
     )  # fmt: skip
     assert device(nsys.read(), "kind", "name", "role", "device", "stream")[1] == (
-        "sync",
-        "Stream Sync",
-        "host for stream",
-        1,
-        -1,
-    )
+        "sync", "Stream Sync", "host for stream", 1, -1,
+    )  # fmt: skip
 
 
 def test_a_kernel_that_states_no_device_ran_on_that_of_its_context(nsys):
@@ -121,12 +117,10 @@ def test_calls_of_runtime_driver_and_system_are_told_apart(nsys):
     tables = nsys.read()
     assert host(tables, "category", "kind", "role", "name") == [
         ("cuda_runtime", "runtime", "allocate", "cudaMalloc"),
-        ("cuda_driver", "runtime", "launch", "cuLaunchKernelEx"),
-        ("cuda_runtime", "runtime", "copy", "cudaMemcpy"),
-        ("os_runtime", "other", None, "poll"),
-        ("overhead", "overhead", None, "Driver JIT compiler (CUDA)"),
+        ("cuda_driver", "runtime", "launch", "cuLaunchKernelEx"), ("cuda_runtime", "runtime", "copy", "cudaMemcpy"),
+        ("os_runtime", "other", None, "poll"), ("overhead", "overhead", None, "Driver JIT compiler (CUDA)"),
         ("overhead", "overhead", None, "Flush"),
-    ]
+    ]  # fmt: skip
     threads = [tuple(row.values())[1:] for row in tables.thread.to_pylist()]
     assert threads == [("144", "150", "python3", "loader", "thread"), ("", "overhead", None, None, "track")]
 

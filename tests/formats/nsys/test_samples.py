@@ -166,12 +166,9 @@ def test_sampled_stacks_are_rows_of_threads_and_distinct_stacks(nsys):
         for row in tables.stack_sample.to_pylist()
     ]
     assert found == [
-        (10, 0, "libc.so.6!memcpy;train!main", 1),
-        (20, 1, "libcuda.so.1![unknown];train!main", 1),
-        (30, 0, "libc.so.6!memcpy;train!main", 1),
-        (40, 0, "f(int, int)", 1),
-        (50, 0, None, 1),
-    ]
+        (10, 0, "libc.so.6!memcpy;train!main", 1), (20, 1, "libcuda.so.1![unknown];train!main", 1),
+        (30, 0, "libc.so.6!memcpy;train!main", 1), (40, 0, "f(int, int)", 1), (50, 0, None, 1),
+    ]  # fmt: skip
     assert len(stacks) == 3
 
 
@@ -208,8 +205,5 @@ def test_calls_to_cuda_and_to_the_system_have_their_call_stacks(nsys):
     tables = nsys.read()
     stacks = {row["stack_id"]: row["frames"] for row in tables.call_stack.to_pylist()}
     assert [stacks.get(number) for (number,) in host(tables, "stack_id")] == [
-        "libtorch.so!launch;train!main",
-        None,
-        "train!main",
-        "libc.so.6!poll;train!main",
-    ]
+        "libtorch.so!launch;train!main", None, "train!main", "libc.so.6!poll;train!main",
+    ]  # fmt: skip

@@ -85,24 +85,18 @@ def test_device_events_and_calls_are_those_of_nsights_tables(folder):
         }
     theirs = {
         (
-            int(row["Timestamp (ns)"]),
-            int(row["_matching_timestamp"]),
-            int(row["streamId"]),
-            int(row["bytes"]) if row["bytes"] else None,
-            row["Name"],
+            int(row["Timestamp (ns)"]), int(row["_matching_timestamp"]), int(row["streamId"]),
+            int(row["bytes"]) if row["bytes"] else None, row["Name"],
         )
         for row in entered(folder / "a100_cloverleaf.nsys_cuda_gpu_trace.csv")
-    }
+    }  # fmt: skip
     asked = {
         (
-            int(row["Timestamp (ns)"]),
-            int(row["_matching_timestamp"]),
-            re.sub(r"_v\d+$", "", row["Name"]),
-            row["Process"],
-            row["Thread"],
+            int(row["Timestamp (ns)"]), int(row["_matching_timestamp"]), re.sub(r"_v\d+$", "", row["Name"]),
+            row["Process"], row["Thread"],
         )
         for row in entered(folder / "a100_cloverleaf.nsys_cuda_api_trace.csv")
-    }
+    }  # fmt: skip
     assert len(theirs) == 1591
     assert ours == theirs
     assert len(asked) == 3048

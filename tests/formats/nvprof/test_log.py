@@ -99,11 +99,9 @@ def test_events_and_metrics_are_columns_with_their_names(log):
         units + ",,GB/s,,,", kernel + ',0.46,12.500000,"Low (2)",,93.75%',
     )  # fmt: skip
     assert rows(tables.kernel_metric, "device_row", "metric", "value", "unit") == [
-        (0, "ipc", 0.46, None),
-        (0, "dram_read_throughput", 12.5 * 2**30, "byte/s"),
-        (0, "tex_utilization", 2.0, None),
-        (0, "rate", 93.75, "%"),
-    ]
+        (0, "ipc", 0.46, None), (0, "dram_read_throughput", 12.5 * 2**30, "byte/s"),
+        (0, "tex_utilization", 2.0, None), (0, "rate", 93.75, "%"),
+    ]  # fmt: skip
 
 
 def test_units_below_the_names_of_a_text_are_those_of_its_columns(log):
@@ -148,17 +146,11 @@ def test_a_log_without_a_table_is_no_recording(log):
 @pytest.mark.parametrize(
     "line",
     [
-        "1.0,0.1",
-        '"unfinished',
-        "x,0.1,,,,,,,,,,,,,,,,,,",
-        "-1,0.1,,,,,,,,,,,,,,,,,,",
-        "1e999,0.1,,,,,,,,,,,,,,,,,,",
-        "9999999999999999,0.1,,,,,,,,,,,,,,,,,,",
-        "1.0.0,0.1,,,,,,,,,,,,,,,,,,",
-        "," * 19,
-        "x" * (1 << 18),
+        "1.0,0.1", '"unfinished', "x,0.1,,,,,,,,,,,,,,,,,,", "-1,0.1,,,,,,,,,,,,,,,,,,",
+        "1e999,0.1,,,,,,,,,,,,,,,,,,", "9999999999999999,0.1,,,,,,,,,,,,,,,,,,", "1.0.0,0.1,,,,,,,,,,,,,,,,,,",
+        "," * 19, "x" * (1 << 18),
     ],
-)
+)  # fmt: skip
 def test_a_row_that_cannot_be_read_is_counted(log, line):
     tables = log(BANNER, RESULT, GPU_CSV + line)
     assert tables.device_event.num_rows == 3
@@ -181,12 +173,10 @@ def test_odd_cells_are_not_measured_and_the_row_is_kept(log, cells):
 @pytest.mark.parametrize(
     ("options", "exact"),
     [
-        (["--print-gpu-trace", "--csv"], True),
-        (["--print-gpu-trace"], True),
-        (["--print-gpu-trace", "--print-api-trace", "--csv"], False),
-        (["--print-api-trace"], True),
+        (["--print-gpu-trace", "--csv"], True), (["--print-gpu-trace"], True),
+        (["--print-gpu-trace", "--print-api-trace", "--csv"], False), (["--print-api-trace"], True),
     ],
-)
+)  # fmt: skip
 def test_what_nvprof_prints_is_read_as_what_it_printed_it_from(tmp_path, options, exact):
     recording = vendor_tools.unpacked(vendor_tools.NVPROF, tmp_path, "x.nvvp")
     printed = tmp_path / "printed.log"

@@ -64,10 +64,8 @@ def test_an_operator_is_given_what_pyprof_wrote_of_the_call_around_it(nvprof):
     ).launch(10, 1, "gemm", 200, 300)
     tables = nvprof.read()
     assert host(tables, "kind", "name", "sequence_number") == [
-        ("python", "torch.mm", None),
-        ("operator", "aten::mm", 31),
-        ("runtime", "cudaLaunchKernel", None),
-    ]
+        ("python", "torch.mm", None), ("operator", "aten::mm", 31), ("runtime", "cudaLaunchKernel", None),
+    ]  # fmt: skip
     assert inputs(tables) == {"aten::mm": ([[8, 4], [4, 2]], ["float", "float"])}
     frames = tables.call_stack.to_pylist()
     assert frames == [{"stack_id": 0, "frames": "net.py:3;train.py:12"}]
@@ -121,13 +119,9 @@ def test_gradients_of_a_product_get_their_shapes_from_the_forward(nvprof):
 
 def test_a_broadcast_is_undone_and_its_gradient_accumulated(nvprof):
     nvprof.ranges((0, 20, call("Tensor", "__add__", tensor(8, 4), tensor(4))), (1, 19, "add, seq = 2")).ranges(
-        (50, 52, "AddBackward0, seq = 2"),
-        (53, 60, "sum, seq = 0"),
-        (61, 70, "torch::autograd::AccumulateGrad"),
-        (62, 69, "add_, seq = 0"),
-        (71, 80, "sum, seq = 0"),
-        thread=AUTOGRAD,
-    )
+        (50, 52, "AddBackward0, seq = 2"), (53, 60, "sum, seq = 0"), (61, 70, "torch::autograd::AccumulateGrad"),
+        (62, 69, "add_, seq = 0"), (71, 80, "sum, seq = 0"), thread=AUTOGRAD,
+    )  # fmt: skip
     tables = nvprof.read()
     given = inputs(tables)
     assert given["aten::sum"][0] == [[8, 4], [], []]
@@ -260,12 +254,10 @@ def test_times_since_1970_are_told_from_times_since_the_machines_start(tmp_path)
 @pytest.mark.parametrize(
     "missing",
     [
-        "CUPTI_ACTIVITY_KIND_MARKER",
-        "CUPTI_ACTIVITY_KIND_DEVICE",
-        "CUPTI_ACTIVITY_KIND_DRIVER",
+        "CUPTI_ACTIVITY_KIND_MARKER", "CUPTI_ACTIVITY_KIND_DEVICE", "CUPTI_ACTIVITY_KIND_DRIVER",
         "CUPTI_ACTIVITY_KIND_OVERHEAD",
     ],
-)
+)  # fmt: skip
 def test_missing_tables_are_missed_by_nobody(tmp_path, missing):
     made = Nvprof(tmp_path / "net.sql", without=[missing]).launch(1, 1, "k", 10, 30)
     assert made.read().device_event["dur_ns"].to_pylist() == [20]
@@ -342,14 +334,10 @@ def test_events_and_metrics_without_a_name_are_kept_by_number(nvprof):
     assert [
         (kernels[row["device_row"]]["name"], row["metric"], row["value"]) for row in tables.kernel_metric.to_pylist()
     ] == [
-        ("relu", "metric 7", 0.46),
-        ("relu", "metric 8", 123_456.0),
-        ("relu", "metric 9", 0.0),
-        ("relu", "metric 7", None),
-        ("gemm", "metric 7 [3]", -2.5),
-        ("gemm", "event 11", 77.0),
+        ("relu", "metric 7", 0.46), ("relu", "metric 8", 123_456.0), ("relu", "metric 9", 0.0),
+        ("relu", "metric 7", None), ("gemm", "metric 7 [3]", -2.5), ("gemm", "event 11", 77.0),
         ("gemm", "event 11 [0]", 40.0),
-    ]
+    ]  # fmt: skip
 
 
 def test_samples_of_clocks_temperature_and_power_are_counters(nvprof):
@@ -363,8 +351,6 @@ def test_samples_of_clocks_temperature_and_power_are_counters(nvprof):
     names = ("series", "kind", "unit", "pid", "time_ns", "value")
     found = [tuple(row[name] for name in names) for row in nvprof.read().counter.to_pylist()]
     assert found == [
-        ("SM Clock", "clock", "Hz", "0", -10, 1380e6),
-        ("Memory Clock", "memory_clock", "Hz", "0", -10, 877e6),
-        ("Temperature", "temperature", "°C", "0", -10, 61.0),
-        ("Power", "power", "mW", "0", -10, 152_000.0),
-    ]
+        ("SM Clock", "clock", "Hz", "0", -10, 1380e6), ("Memory Clock", "memory_clock", "Hz", "0", -10, 877e6),
+        ("Temperature", "temperature", "°C", "0", -10, 61.0), ("Power", "power", "mW", "0", -10, 152_000.0),
+    ]  # fmt: skip

@@ -34,10 +34,8 @@ def test_a_calls_arguments_keep_their_names_shapes_and_values():
     marker = parse_marker(text)
     assert (marker.sort, marker.name) == ("call", "torch.norm")
     assert [(one.name, one.kind, one.shape, one.value) for one in marker.arguments] == [
-        ("", "tensor", (6, 2), "float16"),
-        ("", "float", None, 2.0),
-        ("dtype", "NoneType", None, None),
-    ]
+        ("", "tensor", (6, 2), "float16"), ("", "float", None, 2.0), ("dtype", "NoneType", None, None),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -64,13 +62,10 @@ def test_what_is_no_literal_of_pyprof_stays_a_range_and_runs_nothing(text):
 @pytest.mark.parametrize(
     "argument",
     [
-        "7",
-        "{'name': 3, 'type': [], 'value': 1}",
-        "{'type': 'tensor', 'shape': (-1, 2)}",
-        "{'type': 'tensor', 'shape': 'abc'}",
-        "{'type': 'tensor', 'shape': (True, 2)}",
+        "7", "{'name': 3, 'type': [], 'value': 1}", "{'type': 'tensor', 'shape': (-1, 2)}",
+        "{'type': 'tensor', 'shape': 'abc'}", "{'type': 'tensor', 'shape': (True, 2)}",
     ],
-)
+)  # fmt: skip
 def test_arguments_that_pyprof_never_wrote_have_no_shape(argument):
     (found,) = parse_marker(call("torch", "mm", argument)).arguments
     assert found.shape is None

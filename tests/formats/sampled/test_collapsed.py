@@ -46,15 +46,9 @@ def test_a_damaged_line_of_a_short_file_is_counted_and_the_rest_is_read(tmp_path
 @pytest.mark.parametrize(
     "text",
     [
-        "epoch 1\nepoch 2\n",
-        "loss; 3.5 at step 4\nsaved; 5\n",
-        "see a;b for the second run\n",
-        "x;y 1\n\n# end\n",
-        "",
-        "a;b 1\0",
-        "a;b 1\n# made by hand\n# twice\na;b 2\n",
-        '{"a": 1; 2\n',
+        "epoch 1\nepoch 2\n", "loss; 3.5 at step 4\nsaved; 5\n", "see a;b for the second run\n", "x;y 1\n\n# end\n",
+        "", "a;b 1\0", "a;b 1\n# made by hand\n# twice\na;b 2\n", '{"a": 1; 2\n',
     ],
-)
+)  # fmt: skip
 def test_other_text_is_none(text):
     assert not looks_like(text.encode())

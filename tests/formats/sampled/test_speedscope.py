@@ -42,11 +42,9 @@ def test_samples_of_py_spy_have_thread_process_library_and_time(tmp_path):
 
 def test_events_that_open_and_close_frames_are_time_and_no_samples(tmp_path):
     events = [
-        {"type": "O", "frame": 0, "at": 0},
-        {"type": "O", "frame": 1, "at": 3},
-        {"type": "C", "frame": 1, "at": 5},
+        {"type": "O", "frame": 0, "at": 0}, {"type": "O", "frame": 1, "at": 3}, {"type": "C", "frame": 1, "at": 5},
         {"type": "C", "frame": 0, "at": 6},
-    ]
+    ]  # fmt: skip
     profile = {"type": "evented", "name": "t", "unit": "microseconds", "events": events}
     _, tables = read_text(tmp_path, document(profile, exporter="rbspy"))
     assert stacks(tables) == [
