@@ -101,13 +101,13 @@ def without_damaged_ranks(
     """
     damaged = [damaged_ranks(run.scope) for run in recordings]
     union = tuple(sorted({rank for ranks in damaged for rank in ranks}))
-    told = [f"{ranks_text(ranks)} of {one.role}" for one, ranks in zip(recordings, damaged, strict=True) if ranks]
-    words = f"Damaged, and left out{' of both' if same_ranks else ''}: {'; '.join(told)}." if told else ""
+    texts = [f"{ranks_text(ranks)} of {run.role}" for run, ranks in zip(recordings, damaged, strict=True) if ranks]
+    words = f"Damaged, and left out{' of both' if same_ranks else ''}: {'; '.join(texts)}." if texts else ""
     with ExitStack() as stack:
         yield (
             [
-                replace(one, scope=stack.enter_context(without_ranks(one.scope, union if same_ranks else ranks)))
-                for one, ranks in zip(recordings, damaged, strict=True)
+                replace(run, scope=stack.enter_context(without_ranks(run.scope, union if same_ranks else ranks)))
+                for run, ranks in zip(recordings, damaged, strict=True)
             ],
             words,
         )
