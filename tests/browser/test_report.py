@@ -217,7 +217,7 @@ def test_a_part_of_the_recording_is_asked_for(show: Any) -> None:
 
 
 def test_a_view_follows_a_job_and_keeps_its_place(browser: Any, served: Any, tmp_path: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(growing, "LEAST_SECONDS", 0)
+    monkeypatch.setattr(growing, "MIN_SECONDS", 0)
     file = tmp_path / "run"
     file.write_text("")
     server = served(opened(training()), follows=([file], lambda _: opened(training(len(file.read_text())))))
