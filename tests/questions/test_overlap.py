@@ -122,8 +122,8 @@ def test_a_kernel_beside_communication_is_compared_with_the_same_without(answer:
     }
     table = answer("overlap", rows, by="kernel")
     slow, alike = table.rows()
-    assert (slow["name"], slow["overlapped"], slow["alone"]) == ("slow", 5, 5)
-    assert (slow["alone_mean_ns"], slow["overlapped_mean_ns"]) == (20, 30)
+    assert (slow["name"], slow["overlapped"], slow["isolated"]) == ("slow", 5, 5)
+    assert (slow["isolated_mean_ns"], slow["overlapped_mean_ns"]) == (20, 30)
     assert slow["slower_ratio"] == pytest.approx(0.5)
     assert 0.4 < slow["slower_low_ratio"] < 0.5 < slow["slower_high_ratio"] < 0.6
     assert slow["slowdown_ns"] == 50

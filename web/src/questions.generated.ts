@@ -217,8 +217,9 @@ export type Rows = {
   "overlap": Row<{
     rank: number; span: number; device: number; step: number; types: string; time_ns: number;
     span_ratio: number; busy_ratio: number; name: string; operator: string; grid: string; block: string;
-    input_dims: string; overlapped: number; alone: number; alone_mean_ns: number; overlapped_mean_ns: number;
-    slower_ratio: number; slower_low_ratio: number; slower_high_ratio: number; slowdown_ns: number;
+    input_dims: string; overlapped: number; isolated: number; isolated_mean_ns: number;
+    overlapped_mean_ns: number; slower_ratio: number; slower_low_ratio: number; slower_high_ratio: number;
+    slowdown_ns: number;
   }>;
   /** In which functions of the host does the time go, and who calls them? */
   "hotspots": Row<{

@@ -399,7 +399,7 @@ class QuestionMethods:
                 `kernel` that ran both with communication and without.
 
         Columns: rank, span, device, step, types, time_ns, span_ratio, busy_ratio, name, operator, grid, block, input_dims,
-        overlapped, alone, alone_mean_ns, overlapped_mean_ns, slower_ratio, slower_low_ratio, slower_high_ratio,
+        overlapped, isolated, isolated_mean_ns, overlapped_mean_ns, slower_ratio, slower_low_ratio, slower_high_ratio,
         slowdown_ns.
         """
 

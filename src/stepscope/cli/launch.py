@@ -47,7 +47,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
 @tool_option("name", "The profiler")
 @recorded_ranks_option("Profile only these ranks")
 @out_option("Folder for the files")
-@click.option("--set", "wanted", metavar="SET", help="What to record: one of the tool's sets.")
+@click.option("--set", "set_name", metavar="SET", help="What to record: one of the tool's sets.")
 @click.option(
     "--metrics",
     metavar="LIST",
@@ -103,7 +103,7 @@ def command(
     name: str | None,
     ranks: str | None,
     out: Path,
-    wanted: str | None,
+    set_name: str | None,
     metrics: tuple[str, ...],
     earlier: str | None,
     top: int,
@@ -145,7 +145,7 @@ def command(
             capture=capture,
             delay_s=delay,
             duration_s=duration,
-            set_name=wanted,
+            set_name=set_name,
             options=options,
             nvtx=nvtx,
             metrics=metrics,

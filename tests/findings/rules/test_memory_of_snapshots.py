@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def found(tmp_path: Path) -> Any:
-    """`found(played, "kept-memory")`: the rows of a rule about a snapshot."""
+    """`found(played, "retained-memory")`: the rows of a rule about a snapshot."""
 
     def ask(played: Allocator | dict[str, Any], rule: str) -> list[dict[str, Any]]:
         snapshot = played if isinstance(played, dict) else played.snapshot()
@@ -30,7 +30,7 @@ def found(tmp_path: Path) -> Any:
 
 
 def test_memory_that_every_step_keeps_is_found_with_the_line_that_allocates_it(found: Any) -> None:
-    (row,) = found(training(6, leaks=300), "kept-memory")
+    (row,) = found(training(6, leaks=300), "retained-memory")
     assert row["title"] == (
         "Memory grows by 300 B a step, in each of 4 steps; 100.0 % of it is allocated by /job/model.py(12): forward"
     )
@@ -48,7 +48,7 @@ def test_memory_that_every_step_keeps_is_found_with_the_line_that_allocates_it(f
     ],
 )
 def test_memory_that_does_not_grow_much_in_every_step_is_not(found: Any, played: Allocator) -> None:
-    assert found(played, "kept-memory") == []
+    assert found(played, "retained-memory") == []
 
 
 def test_memory_that_grows_in_turns_is_not_kept(found: Any) -> None:
@@ -63,7 +63,7 @@ def test_memory_that_grows_in_turns_is_not_kept(found: Any) -> None:
         played.take(8192, 5)
         played.free(8192)
         played.mark(f"ProfilerStep#{step}", "END")
-    assert found(played, "kept-memory") == []
+    assert found(played, "retained-memory") == []
 
 
 def failed(free_in_one: int, *, asked: int = 4 * MIB, expandable: bool = False) -> dict[str, Any]:

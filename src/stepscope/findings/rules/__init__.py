@@ -81,7 +81,7 @@ ALL = (
     "recomputation",
     "memory.memory_near_limit",
     "memory.out_of_memory",
-    "memory.kept_memory",
+    "memory.retained_memory",
     "memory.activations_at_peak",
     "memory.optimizer_state_at_peak",
     "data_parallel",

@@ -162,13 +162,13 @@ _STEP_GROWTH = Threshold(
 
 
 @rule(
-    "kept-memory",
+    "retained-memory",
     "Memory that grows from step to step, of traces and snapshots, with what keeps it.",
     _STEPS,
     _STEP_GROWTH,
     rests_on=("memory", "steps"),
 )
-def kept_memory(facts: Facts) -> Iterator[Finding]:
+def retained_memory(facts: Facts) -> Iterator[Finding]:
     """Memory allocated at the end of each step except the first: it must grow in every one, by the median of these at
     least. Allocations of one of them that are alive at the end of the last are grouped by operator and call stack;
     groups that retain some from each of these steps are candidates for a leak. It saves no time, but the run will run out
