@@ -110,6 +110,7 @@ def test_a_plan_of_a_script_is_what_it_runs_and_nothing_else_is_on_stdout(spawn,
     assert f"stepscope record --inline PLAN.toml -- {job / 'train.py'} 1 0" in done.out
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.torch
 @pytest.mark.parametrize(("micro", "workers"), [(1, 0), (4, 2)])
 def test_every_event_of_a_plan_is_measured_in_the_script_it_was_made_of(fork, job, micro, workers):
@@ -131,6 +132,7 @@ def test_every_event_of_a_plan_is_measured_in_the_script_it_was_made_of(fork, jo
     assert all(event["samples"] for event in events)
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_the_commented_operators_can_be_measured_too(fork, job):
     plan = job / "plan.toml"
@@ -150,6 +152,7 @@ def test_the_commented_operators_can_be_measured_too(fork, job):
     assert (profile["complete"], profile["not_measured"]) == (True, [])
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.torch
 @pytest.mark.parametrize(
     "loop",
@@ -239,6 +242,7 @@ def test_a_forked_child_that_runs_on_writes_nothing(fork, job):
     assert done.err.count("has been watched") == 1
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_a_module_is_run_and_only_the_heaviest_parts_of_it_are_named(fork, job, monkeypatch):
     monkeypatch.chdir(job)

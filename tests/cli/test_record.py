@@ -53,6 +53,7 @@ def _recorded(run, job, *arguments):
     return run("record", "-o", str(job / "out"), *arguments)
 
 
+@pytest.mark.long
 def test_a_plan_is_measured_in_a_script_that_knows_nothing_of_it(spawn, job):
     plan = str(job / "plan.toml")
     done = _recorded(spawn, job, "--inline", plan, "--", str(job / "train.py"), "--epochs", "1")
@@ -162,6 +163,7 @@ def test_a_script_that_raises_shows_its_own_traceback_alone(fork, job):
     assert "ended_early: ValueError ended the job" in done.out
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     "closing", ["sys.stdout.close()", "sys.stdout = None", "sys.stdout.close(); sys.stderr.close()"]
 )
@@ -220,6 +222,7 @@ def test_what_the_script_recorded_by_itself_is_said_to_be_elsewhere(fork, job):
     assert "nothing was recorded" not in done.err
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("way", [(), ("--phases",)])
 def test_a_script_that_starts_a_recording_and_has_no_loop_of_ours_is_recorded_in_the_loop_that_is_found(fork, job, way):
     own = job / "own"
@@ -235,6 +238,7 @@ def test_a_script_that_starts_a_recording_and_has_no_loop_of_ours_is_recorded_in
     assert (job / "out" / "train-0-of-1.json.gz").exists() is not bool(way)
 
 
+@pytest.mark.long
 def test_a_script_with_a_trace_of_its_own_is_traced_after_it(fork, job):
     own = job / "own"
     loop = TRAINING.replace("torch.utils.data.DataLoader(data, batch_size=4)", "batches()")
@@ -490,6 +494,7 @@ def _ended_by(asked, job, *way, after):
         process.kill()
 
 
+@pytest.mark.long
 def test_a_job_that_is_asked_to_end_leaves_what_was_measured(job):
     """As scancel and a preemption do; Python runs no exit handlers then."""
     _ended_by(signal.SIGTERM, job, "--phases", after=30)
@@ -530,6 +535,7 @@ def test_a_job_that_is_killed_leaves_what_was_measured_in_its_first_second(job):
     assert (told["counted_steps"] > 0, told["ended"]) == (True, None)
 
 
+@pytest.mark.long
 def test_files_that_cannot_go_where_they_should_are_together_and_named(fork, job):
     (job / "file").write_text("in the way")
     out = str(job / "file" / "out")

@@ -63,6 +63,7 @@ def stores(tmp_path_factory):
     return [write_store(folder / "a", training(ranks=2)), write_store(folder / "b", slower)]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("width", [80, 200])
 def test_no_line_is_cut_by_the_terminal(stores, width):
     asked = [[question, str(stores[0])] for question in QUESTIONS]

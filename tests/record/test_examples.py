@@ -95,6 +95,7 @@ def _planned() -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_the_recommender_with_hugectrs_plan_measures_every_planned_event(tmp_path: Path) -> None:
     _train_here(*("dlrm.py", "--plan", "seed", "--steps", "1610", "--batch-size", "4"), *("--out", str(tmp_path)))
     (profile,) = parse_result(tmp_path)
@@ -115,6 +116,7 @@ def test_the_recommender_with_hugectrs_plan_measures_every_planned_event(tmp_pat
     )
 
 
+@pytest.mark.long
 def test_two_processes_over_gloo_write_one_profile_each(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text('{"warmup": 2, "repetitions": 2, "events": ["forward", "fc1.forward", "fc1.backward"]}')

@@ -280,6 +280,7 @@ for number, batch in enumerate(inline.iterate([torch.ones(2, 8)] * 40)):
 """
 
 
+@pytest.mark.long
 def test_a_job_that_forgets_to_stop_still_leaves_its_files(tmp_path: Path) -> None:
     _run(JOB.replace("HOW", "break"), str(tmp_path))
     assert len(list(tmp_path.glob("*.json"))) == 2
@@ -297,6 +298,7 @@ def test_a_killed_job_keeps_what_was_finished_and_nothing_half_written(tmp_path:
     assert profile["complete"] is True
 
 
+@pytest.mark.long
 def test_a_forked_worker_records_and_writes_nothing(tmp_path: Path) -> None:
     code = """
     import os, sys, torch

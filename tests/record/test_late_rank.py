@@ -105,6 +105,7 @@ def run_ranks(commands: list[list[str]], **environment: str) -> None:
     assert [process.returncode for process in ranks] == [0] * len(ranks), said
 
 
+@pytest.mark.long
 def test_a_trace_of_all_ranks_names_it_and_what_it_did(tmp_path: Path) -> None:
     """200 ms in one of four ranks' backward make every rank's step as long; the others wait in the all-reduce."""
     script, out = tmp_path / "train.py", tmp_path / "out"

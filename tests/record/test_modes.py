@@ -94,6 +94,7 @@ def test_operators_of_a_module_with_compiled_parts_are_refused_by_an_older_torch
     assert len(finder.everything(plan_from({"events": ["2.forward.aten::addmm"]}))) == 1
 
 
+@pytest.mark.long
 def test_regions_ask_the_compiler_also_when_they_were_imported_before_torch() -> None:
     """Without its answer compiled code would look at who listens, and be compiled again for each."""
     code = """

@@ -51,6 +51,7 @@ def test_micro_steps_are_told_apart_from_optimizer_steps(framework: str, module:
         assert not [name for name in hooks if "StepScope" in name]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("framework", PACKAGES)
 def test_two_processes_over_gloo_record_the_same_steps(framework: str, tmp_path: Path) -> None:
     """As torchrun starts them: two steps of two micro-steps each, with phases."""

@@ -104,6 +104,7 @@ def _captured(
     return _run(folder, *command, "--", "train.py", *arguments, code=code, **environment)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.torch
 @pytest.mark.parametrize("word", LIBRARIES)
 def test_the_profiler_is_started_and_stopped_around_exactly_these_steps(

@@ -92,6 +92,7 @@ def recorded(tmp_path: Path) -> Callable[[str], dict[str, Any]]:
     return record
 
 
+@pytest.mark.long
 def test_a_step_that_is_compiled_is_compiled_once_and_the_backward_ends_the_iteration(tmp_path: Path) -> None:
     done = python("-c", COMPILED, str(tmp_path))
     assert done.returncode == 0, done.stderr

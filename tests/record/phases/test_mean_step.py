@@ -91,6 +91,7 @@ def test_the_mean_is_that_of_every_step_that_ended(
     assert phases.history.totals[WEIGHT_NS] == sum(known)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.thins
 @pytest.mark.torch
 @pytest.mark.parametrize("own_loop", [True, False])

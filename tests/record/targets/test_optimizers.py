@@ -39,6 +39,7 @@ assert heard == ["before", "after"] * 3, heard
 """
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_step_is_heard_once_also_after_something_was_compiled(when: str) -> None:
     done = python("-c", COMPILED, when)

@@ -36,6 +36,7 @@ print(";", os.waitstatus_to_exitcode(status))
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="on_exit is of glibc")
 def test_a_child_that_is_forked_after_a_trace_ends_with_its_code(tmp_path: Path) -> None:
     """torch's profiler would have it wait for threads that it does not have."""

@@ -70,6 +70,7 @@ def _events(path: Path) -> list[dict[str, Any]]:
     return sorted(events, key=lambda event: event["ts"])
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("how", "names"), [("all_reduce", ("gloo:all_reduce", "gloo:all_reduce")), ("message", ("gloo:send", "gloo:recv"))]
 )

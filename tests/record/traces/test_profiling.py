@@ -20,6 +20,7 @@ print(os.environ["KINETO_LOG_LEVEL"])
 """
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.torch
 @pytest.mark.parametrize(("set_before", "level"), [({}, "6"), ({"KINETO_LOG_LEVEL": "0"}, "0")])
 def test_the_profilers_library_announces_nothing_unless_the_job_has_set_its_level(
