@@ -78,15 +78,11 @@ def test_an_environment_under_another_name_is_known_by_what_every_one_has() -> N
     [
         (f"postgres://user:{SECRET}@host/runs", "postgres://…@host/runs"),
         (f"git+https://{SECRET}@github.com/a/b", "git+https://…@github.com/a/b"),
-        ("hf_" + "a1" * 17, "…"),
-        ("as ghp_" + "a1" * 18 + " says", "as … says"),
-        ("AKIA" + "A1" * 8, "…"),
-        ("eyJhbGciOiJIUzI1.eyJzdWIiOiIx.c2lnbmVk", "…"),
-        ("s3://bucket/a@b", "s3://bucket/a@b"),
-        ("sk-learn", "sk-learn"),
-        ("void gemm<hf_small>", "void gemm<hf_small>"),
+        ("hf_" + "a1" * 17, "…"), ("as ghp_" + "a1" * 18 + " says", "as … says"), ("AKIA" + "A1" * 8, "…"),
+        ("eyJhbGciOiJIUzI1.eyJzdWIiOiIx.c2lnbmVk", "…"), ("s3://bucket/a@b", "s3://bucket/a@b"),
+        ("sk-learn", "sk-learn"), ("void gemm<hf_small>", "void gemm<hf_small>"),
     ],
-)
+)  # fmt: skip
 def test_credentials_go_by_their_shape_whatever_holds_them(said: str, kept: str) -> None:
     assert without_secrets({"run": said}) == {"run": kept}
     assert said == kept or re.search(SUSPECT, json.dumps({"run": said}))

@@ -93,15 +93,11 @@ SRUN = {
     ("environment", "rule", "node", "on_node"),
     [
         ({**TORCHRUN, "LOCAL_WORLD_SIZE": "4", "GROUP_RANK": "1"}, "torchrun", 1, 4),
-        (OPEN_MPI, "Open MPI", None, 4),
-        (MPICH, "PMI", None, 4),
-        (PALS, "PALS", 1, 4),
-        (JSRUN, "jsrun", None, 4),
-        (SRUN, "Slurm", 1, 4),
-        ({**SRUN, "PMI_RANK": "5", "PMI_SIZE": "8"}, "PMI", 1, 4),
+        (OPEN_MPI, "Open MPI", None, 4), (MPICH, "PMI", None, 4), (PALS, "PALS", 1, 4), (JSRUN, "jsrun", None, 4),
+        (SRUN, "Slurm", 1, 4), ({**SRUN, "PMI_RANK": "5", "PMI_SIZE": "8"}, "PMI", 1, 4),
         ({**SRUN, "PMIX_RANK": "5"}, "PMIx", 1, 4),
     ],
-)
+)  # fmt: skip
 def test_node_and_local_ranks_are_known_where_the_launcher_says_them(
     environment: dict[str, str], rule: str, node: int | None, on_node: int
 ) -> None:

@@ -30,14 +30,11 @@ COMMUNICATE = [
     ("userbuffers_fp16_sum_inplace_gpu_rw_ag(P)", "custom"),
 ]
 COMPUTE = [
-    "volta_sgemm_64x64_nt",
-    "void softmax<BlockAllReduce>(float*)",
-    "WarpAllReduceKernel(float*)",
-    "_scatter_gather_elementwise_kernel",
-    "void cub::DeviceReduceKernel<int>(P)",
+    "volta_sgemm_64x64_nt", "void softmax<BlockAllReduce>(float*)", "WarpAllReduceKernel(float*)",
+    "_scatter_gather_elementwise_kernel", "void cub::DeviceReduceKernel<int>(P)",
     # Inductor: reads what a collective gave
     "triton_poi_fused_add_all_reduce_wait_tensor_0",
-]
+]  # fmt: skip
 FUSED = [
     "void trtllm::gemm_allreduce_kernel<x>(P)",
     "kernel_gemm_rs_producer_persistent",

@@ -79,16 +79,13 @@ def tarred(files, mode="w", form=tarfile.PAX_FORMAT, specials=()):
 @pytest.mark.parametrize(
     "data",
     [
-        TEXT,
-        gzip.compress(TEXT),
-        zstd(TEXT),
-        gzip.compress(gzip.compress(TEXT)),
+        TEXT, gzip.compress(TEXT), zstd(TEXT), gzip.compress(gzip.compress(TEXT)),
         gzip.compress(TEXT[:100]) + gzip.compress(TEXT[100:]),
         gzip.compress(TEXT[:100]) + bytes(700) + gzip.compress(TEXT[100:]) + bytes(1024),
         zstd(TEXT[:100]) + b"\x50\x2a\x4d\x18\x04\x00\x00\x00skip" + zstd(TEXT[100:]),
     ],
     ids=["plain", "gzip", "zstd", "twice", "members", "padded", "zstd frames"],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("name", ["trace.json", "trace.gz", "trace"])
 def test_content_decides_and_never_the_name(lay, data, name):
     assert read(lay(data, name)) == [(None, TEXT, None)]

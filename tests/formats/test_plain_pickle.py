@@ -90,20 +90,13 @@ HOSTILE = {
     "no value": b"\x80\x04.",
     "text that claims 4 GB": b"\x80\x02X\xff\xff\xff\xffab.",
     "number of 255 bytes": b"\x80\x02\x8a\xff" + b"\x7f" * 255 + b".",
-    "number of a long length": b"\x80\x02\x8b\xff\xff\xff\x7f.",
-    "reference to nothing": b"\x80\x02h\x05.",
-    "remembers far ahead": b"\x80\x02Nr\xff\xff\xff\xff.",
-    "marks without end": b"\x80\x02" + b"(" * 100_000 + b".",
-    "tuple as a key": b"\x80\x02}" + b")" + b"\x85" * 10 + b"Ns.",
-    "list as a key": b"\x80\x02}(]Nu.",
-    "odd entries": b"\x80\x02}(K\x01u.",
-    "appends to a number": b"\x80\x02K\x01(K\x02e.",
-    "protocol 9": b"\x80\x09N.",
-    "text protocol": pickle.dumps([1, "a"], 0),
-    "bytes": pickle.dumps(b"abc", 4),
-    "set": pickle.dumps({1, 2}, 4),
-    "two values": b"\x80\x02NN.",
-}
+    "number of a long length": b"\x80\x02\x8b\xff\xff\xff\x7f.", "reference to nothing": b"\x80\x02h\x05.",
+    "remembers far ahead": b"\x80\x02Nr\xff\xff\xff\xff.", "marks without end": b"\x80\x02" + b"(" * 100_000 + b".",
+    "tuple as a key": b"\x80\x02}" + b")" + b"\x85" * 10 + b"Ns.", "list as a key": b"\x80\x02}(]Nu.",
+    "odd entries": b"\x80\x02}(K\x01u.", "appends to a number": b"\x80\x02K\x01(K\x02e.",
+    "protocol 9": b"\x80\x09N.", "text protocol": pickle.dumps([1, "a"], 0), "bytes": pickle.dumps(b"abc", 4),
+    "set": pickle.dumps({1, 2}, 4), "two values": b"\x80\x02NN.",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
@@ -117,11 +110,9 @@ def test_a_tuple_nested_without_end_and_a_list_of_millions_are_refused(monkeypat
     monkeypatch.setattr(plain_pickle, "MAX_VALUES", 1 << 16)
     monkeypatch.setattr(plain_pickle, "MAX_MEMO", 1 << 16)
     for data in (
-        b"\x80\x02)" + b"\x85" * 3_000_000 + b".",
-        b"\x80\x02](" + b"N" * 3_000_000 + b"e.",
-        b"\x80\x02" + b"]" * 3_000_000 + b".",
-        b"\x80\x02N" + b"\x94" * 3_000_000 + b".",
-    ):
+        b"\x80\x02)" + b"\x85" * 3_000_000 + b".", b"\x80\x02](" + b"N" * 3_000_000 + b"e.",
+        b"\x80\x02" + b"]" * 3_000_000 + b".", b"\x80\x02N" + b"\x94" * 3_000_000 + b".",
+    ):  # fmt: skip
         with pytest.raises(SourceError, match="more values than a snapshot"):
             load(data)
 

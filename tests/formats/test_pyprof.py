@@ -109,12 +109,10 @@ def test_the_stack_and_the_layers_of_a_launch_are_kept(tables):
         "{'kShortName': 7, 'kDuration': 1}",
         "{'kShortName': 'x', 'kDuration': " + "[" * 100 + "]" * 100 + "}",
         "{'kShortName': 'x', 'kDuration': " + "-" * 3000 + "1}",
-        "{'kShortName': '" + "x" * (1 << 18) + "', 'kDuration': 1}",
-        "{'kShortName': 'x', 'kDur",
-        "['kShortName', 'kDuration']",
-        "\x00\x01",
+        "{'kShortName': '" + "x" * (1 << 18) + "', 'kDuration': 1}", "{'kShortName': 'x', 'kDur",
+        "['kShortName', 'kDuration']", "\x00\x01",
     ],
-)
+)  # fmt: skip
 def test_a_line_that_is_no_kernel_is_counted_and_the_others_are_read(tables, line):
     made = tables(kernel(), line, kernel())
     assert made.device_event.num_rows == 2

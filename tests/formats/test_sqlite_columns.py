@@ -50,14 +50,11 @@ def expected(rows):
 
 
 VALUES = st.one_of(
-    st.none(),
-    st.integers(-(2**63), 2**63 - 1),
-    st.sampled_from([0, 1, 2, 3]),
-    st.floats(allow_nan=False),
+    st.none(), st.integers(-(2**63), 2**63 - 1), st.sampled_from([0, 1, 2, 3]), st.floats(allow_nan=False),
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=4),
     st.sampled_from(["", "\x1e", "\x1d", "a\x1eb", "1,2", "a\nb", '"', "é"]),
     st.binary(max_size=3),
-)
+)  # fmt: skip
 
 
 @given(rows=st.lists(st.tuples(*[VALUES] * 5), max_size=9))

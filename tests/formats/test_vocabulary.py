@@ -52,18 +52,15 @@ def test_runtime_calls_have_their_role(name, role):
         ("operator", "c10d::allreduce_", "communication"),
         ("operator", "record_param_comms", "communication"),
         ("operator", "autograd::engine::evaluate_function: AddmmBackward0", "backward"),
-        ("operator", "AddmmBackward0", "backward"),
-        ("operator", "aten::convolution_backward", None),
-        ("operator", "aten::mm", None),
-        ("python", "nn.Module: Linear_3", "module"),
-        ("python", "Python GC", "garbage_collection"),
-        ("annotation", "Python GC", "garbage_collection"),
+        ("operator", "AddmmBackward0", "backward"), ("operator", "aten::convolution_backward", None),
+        ("operator", "aten::mm", None), ("python", "nn.Module: Linear_3", "module"),
+        ("python", "Python GC", "garbage_collection"), ("annotation", "Python GC", "garbage_collection"),
         ("operator", "_compile.compile_inner (dynamo_timed)", "compile"),
         ("operator", "entire_frame_compile", "compile"),
         ("operator", "Torch-Compiled Region: 0/0", "compiled"),
         ("overhead", "ProfilerStep#1", None),
     ],
-)
+)  # fmt: skip
 def test_host_events_have_their_role(kind, name, role):
     assert vocabulary.host_role(kind, name) == role
 
@@ -80,21 +77,14 @@ def test_ranges_that_old_torch_called_operators_are_annotations():
         ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "communication"),
         ("ncclDevFunc_Broadcast", "communication"),
         ("void vllm::cross_device_reduce_1stage<bf16>()", "communication"),
-        ("volta_sgemm_64x64_nt", "computation"),
-        ("event_wait", "sync"),
-        ("EVENT_WAIT_14", "sync"),
-        ("NOTIFY_WAIT_SQE", "sync"),
-        ("MEM_WRITE_VALUE", "sync"),
-        ("event_record", "sync"),
-        ("InternalMarker", "sync"),
-        ("Barrier", "sync"),
-        ("zeCommandListAppendBarrier", "sync"),
-        ("void barrier_kernel<4>(int*)", "computation"),
-        ("event_wait_and_add", "computation"),
+        ("volta_sgemm_64x64_nt", "computation"), ("event_wait", "sync"), ("EVENT_WAIT_14", "sync"),
+        ("NOTIFY_WAIT_SQE", "sync"), ("MEM_WRITE_VALUE", "sync"), ("event_record", "sync"),
+        ("InternalMarker", "sync"), ("Barrier", "sync"), ("zeCommandListAppendBarrier", "sync"),
+        ("void barrier_kernel<4>(int*)", "computation"), ("event_wait_and_add", "computation"),
         ("void multimem_all_reduce_kernel<bf16>()", "communication"),
         ("void fused_gemm_allreduce_kernel<bf16>()", "computation"),
     ],
-)
+)  # fmt: skip
 def test_kernels_that_communicate_are_told_apart(name, kind):
     assert vocabulary.device_kind("computation", name) == kind
 
@@ -144,10 +134,8 @@ def test_step_number_is_read_from_the_range():
         ("torch/nn/modules/linear.py(124): forward", None),
         ("/src/pytorch/torch/nn/modules/linear.py(124): forward", None),
         ("/venv/lib/python3.11/site-packages/einops/einops.py(4): rearrange", None),
-        ("/usr/lib/python3.12/threading.py(1032): _bootstrap", None),
-        ("threading.py(1032): _bootstrap", None),
-        ("asyncio/events.py(80): _run", None),
-        ("stepscope/record/targets/around.py(39): __call__", None),
+        ("/usr/lib/python3.12/threading.py(1032): _bootstrap", None), ("threading.py(1032): _bootstrap", None),
+        ("asyncio/events.py(80): _run", None), ("stepscope/record/targets/around.py(39): __call__", None),
         ("/opt/venv/bin/stepscope(8): <module>", None),
         ("<frozen importlib._bootstrap>(241): _call_with_frames_removed", None),
         ("<string>(2): __init__", None),
@@ -155,6 +143,6 @@ def test_step_number_is_read_from_the_range():
         ("torch/optim/optimizer.py(1023): zero_grad", "zero_grad"),
         ("nn.Module: Linear_3", "module"),
     ],
-)
+)  # fmt: skip
 def test_frames_of_the_programs_own_code_are_told_from_the_rest(name, role):
     assert vocabulary.host_role("python", name) == role

@@ -78,13 +78,11 @@ class Recording:
         threads |= {row["thread"] for row in self.memory_rows if "thread" in row}
         thread_rows = [
             {
-                "thread": number,
-                "pid": "100",
-                "tid": str(200 + number),
+                "thread": number, "pid": "100", "tid": str(200 + number),
                 "kind": "track" if number in self.track_threads else "thread",
             }
             for number in sorted(threads)
-        ]
+        ]  # fmt: skip
         return tables.RankTables(
             tables.Facts(
                 resolution_ns=self.resolution_ns, module_classes=self.module_classes, groups=self.groups,

@@ -95,23 +95,16 @@ def test_collectives_that_a_graph_replays_have_the_arguments_of_their_capture(re
         ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "all_reduce"),
         ("ncclKernel_AllGather_RING_LL_Sum_int8_t(ncclWorkElem)", "all_gather"),
         ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", "reduce_scatter"),
-        ("ncclDevKernel_Reduce_Sum_f32_RING_LL", "reduce"),
-        ("ncclKernel_Broadcast_RING_LL_Sum_int8_t", "broadcast"),
-        ("nccl:_all_gather_base", "all_gather"),
-        ("_allgather_base", "all_gather"),
-        ("all_gather_into_tensor_coalesced", "all_gather"),
-        ("c10d::_reduce_scatter_base_", "reduce_scatter"),
-        ("all_to_allv", "all_to_all"),
-        ("c10d::alltoall_base_", "all_to_all"),
-        ("nccl:send 0->1", "send"),
-        ("irecv", "recv"),
-        ("nccl:coalesced", "coalesced"),
-        ("c10d::barrier", "barrier"),
+        ("ncclDevKernel_Reduce_Sum_f32_RING_LL", "reduce"), ("ncclKernel_Broadcast_RING_LL_Sum_int8_t", "broadcast"),
+        ("nccl:_all_gather_base", "all_gather"), ("_allgather_base", "all_gather"),
+        ("all_gather_into_tensor_coalesced", "all_gather"), ("c10d::_reduce_scatter_base_", "reduce_scatter"),
+        ("all_to_allv", "all_to_all"), ("c10d::alltoall_base_", "all_to_all"), ("nccl:send 0->1", "send"),
+        ("irecv", "recv"), ("nccl:coalesced", "coalesced"), ("c10d::barrier", "barrier"),
         ("void vllm::cross_device_reduce_1stage<__half, 8>(RankData*)", "all_reduce"),
         ("record_param_comms", None),
         ("wait", None),
     ],
-)
+)  # fmt: skip
 def test_names_of_every_era_tell_the_operation(name, operation):
     assert operation_of(name) == operation
 

@@ -140,11 +140,8 @@ def test_device_time_goes_to_the_operator_around_and_once_to_each_above(recordin
     assert times == {
         step: (130, None),
         linear: (130, 100),  # through the Python frame below it
-        frame: (130, 100),
-        addmm: (30, 30),
-        inner: (30, 30),
-        direct: (100, 100),
-    }
+        frame: (130, 100), addmm: (30, 30), inner: (30, 30), direct: (100, 100),
+    }  # fmt: skip
 
 
 def test_kernel_of_no_duration_was_launched_all_the_same(recording):

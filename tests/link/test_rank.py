@@ -104,21 +104,13 @@ host_event = st.tuples(
             "Optimizer.step#SGD.step", "MmBackward0", "record_param_comms",
         ]
     ),
-    st.integers(0, 60),
-    st.integers(0, 30),
-    st.integers(0, 1),
-    st.integers(0, 5),
-    st.integers(0, 3),
+    st.integers(0, 60), st.integers(0, 30), st.integers(0, 1), st.integers(0, 5), st.integers(0, 3),
     st.integers(0, 2),
 )  # fmt: skip
 device_event = st.tuples(
     st.sampled_from(["computation", "communication", "copy", "fill"]),
-    st.integers(0, 90),
-    st.integers(0, 30),
-    st.integers(-1, 1),
-    st.integers(0, 5),
-    st.integers(0, 5),
-)
+    st.integers(0, 90), st.integers(0, 30), st.integers(-1, 1), st.integers(0, 5), st.integers(0, 5),
+)  # fmt: skip
 
 
 @examples(60)
@@ -175,11 +167,9 @@ def _recording(host_events, device_events):
         for kind, start, dur, stream, correlation, external_id in device_events
     ]  # fmt: skip
     return tables.RankTables(
-        tables.Facts(),
-        tables.ReadReport(),
-        host_event=_table(host_rows, tables.READ["host_event"]),
+        tables.Facts(), tables.ReadReport(), host_event=_table(host_rows, tables.READ["host_event"]),
         device_event=_table(device_rows, tables.READ["device_event"]),
-    )
+    )  # fmt: skip
 
 
 def _table(rows, schema):

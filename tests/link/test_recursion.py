@@ -6,11 +6,8 @@ from tests.examples import examples
 
 event = st.tuples(
     st.sampled_from(["operator", "operator", "annotation", "python", "runtime"]),
-    st.sampled_from("ab"),
-    st.integers(0, 20),
-    st.integers(0, 20),
-    st.integers(0, 1),
-)
+    st.sampled_from("ab"), st.integers(0, 20), st.integers(0, 20), st.integers(0, 1),
+)  # fmt: skip
 
 
 def test_only_what_lies_inside_its_like_is_recursive(recording):

@@ -120,21 +120,17 @@ def test_a_question_cannot_rest_on_evidence_that_no_check_knows():
         ({"top": -3}, "cannot show the top -3"),
         ({"columns": ["total"]}, "no column 'total' of toy-kernels"),
         ({"columns": ["stream"]}, "this form of toy-kernels has no column 'stream'"),
-        ({"by": "streams"}, "no choice 'streams' of --by"),
-        ({"by": 3}, "by=3 is not of type text"),
-        ({"least": "x"}, "least='x' is not of type int"),
-        ({"least": True}, "least=True is not of type int"),
-        ({"least": -1}, "least=-1 is not 0 to 100"),
-        ({"least": 101}, "least=101 is not 0 to 100"),
-        ({"bye": "name"}, "no parameter 'bye' of toy-kernels"),
-        ({"columns": []}, "no columns"),
+        ({"by": "streams"}, "no choice 'streams' of --by"), ({"by": 3}, "by=3 is not of type text"),
+        ({"least": "x"}, "least='x' is not of type int"), ({"least": True}, "least=True is not of type int"),
+        ({"least": -1}, "least=-1 is not 0 to 100"), ({"least": 101}, "least=101 is not 0 to 100"),
+        ({"bye": "name"}, "no parameter 'bye' of toy-kernels"), ({"columns": []}, "no columns"),
         ({"columns": 3}, "columns=3 is not a list of names"),
         ({"sort": "total"}, "no column 'total' of toy-kernels"),
         ({"sort": "stream"}, "no column 'stream' of toy-kernels"),
         ({"sort": ["name"]}, "sort=['name'] is not of type text"),
         ({"columns": ["name", "name"]}, "'name' is named twice"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_call_is_told_what_is_wrong(store, asked, message):
     with pytest.raises(UsageError) as caught:
         ask(toy, store, **asked)

@@ -32,20 +32,15 @@ CAT = (
         ),
         (CAT.replace("{n}", "1"), "CatArrayBatchedCopy<float>"),
         ("void cutlass::Kernel2<cutlass_80_gemm>(cutlass_80_gemm::Params)", "Kernel2<cutlass_80_gemm>"),
-        ("_Z3addIfEvPT_i", "add<float>"),
-        ("sm90_xmma_gemm_bf16_cublas", "sm90_xmma_gemm_bf16_cublas"),
-        ("unbalanced<(", "unbalanced<("),
-        ("", ""),
-        ("${jndi}", "${jndi}"),
-        ("%s%n{0}", "%s%n{0}"),
-        ("add_kernel[grid]", "add_kernel[grid]"),
-        ("Cijk_Ailk [clone .kd]", "Cijk_Ailk"),
+        ("_Z3addIfEvPT_i", "add<float>"), ("sm90_xmma_gemm_bf16_cublas", "sm90_xmma_gemm_bf16_cublas"),
+        ("unbalanced<(", "unbalanced<("), ("", ""), ("${jndi}", "${jndi}"), ("%s%n{0}", "%s%n{0}"),
+        ("add_kernel[grid]", "add_kernel[grid]"), ("Cijk_Ailk [clone .kd]", "Cijk_Ailk"),
         (
             "Cijk_Alik_Bljk_BBS_BH_Bias_HAS_SAV_UserArgs_MT32x32x64_MI16x16x1_SN_LDSB0_ISA90a_IU1",
             "Cijk_Alik_Bljk_BBS_BH_MT32x32x64",
         ),
     ],
-)
+)  # fmt: skip
 def test_what_is_noise_in_a_name_goes(name, short):
     assert short_names([name]) == [short]
 

@@ -12,10 +12,7 @@ from stepscope.query.declare import Column, Question
 from stepscope.query.table import Table
 
 QUESTION = Question(
-    name="toy",
-    asks="Which?",
-    answer=lambda scope: None,
-    rests_on=(),
+    name="toy", asks="Which?", answer=lambda scope: None, rests_on=(),
     columns=(
         Column("name", "text", "name of it"), Column("total_ns", "int", "its time", "ns"),
         Column("share_ratio", "float", "its share", "ratio"), Column("linked", "bool", "has a launch"),
@@ -152,13 +149,10 @@ def test_sorting_keeps_the_order_of_equal_rows_and_puts_what_was_not_measured_la
 
 def test_rows_of_a_tree_that_were_sorted_are_not_indented():
     tree = Question(
-        name="toy",
-        asks="Which?",
-        answer=lambda scope: None,
-        rests_on=(),
+        name="toy", asks="Which?", answer=lambda scope: None, rests_on=(),
         columns=(Column("name", "text", "name of it"), Column("depth", "int", "how deep")),
         drawing="tree",
-    )
+    )  # fmt: skip
     answer = Table(tree, pa.table({"name": ["model", "layer"], "depth": [0, 1]}))
     assert any(line.text.startswith("  layer") for line in answer.lines(width=80, limit=None))
     rows = [line.text.split()[0] for line in answer.sort("depth").lines(width=80, limit=None)[2:]]

@@ -141,12 +141,9 @@ def test_files_outside_the_store_cannot_be_read(make_directory, tmp_path):
     secret.write_text("password\n123\n")
     with Store.open(make_directory({})) as store:
         for query in (
-            f"FROM read_csv('{secret}')",
-            f"FROM '{secret}'",
-            f"FROM read_text('{secret}')",
-            f"FROM glob('{tmp_path}/*')",
-            f"FROM read_csv('{tmp_path}/store/../secret.csv')",
-        ):
+            f"FROM read_csv('{secret}')", f"FROM '{secret}'", f"FROM read_text('{secret}')",
+            f"FROM glob('{tmp_path}/*')", f"FROM read_csv('{tmp_path}/store/../secret.csv')",
+        ):  # fmt: skip
             with pytest.raises(duckdb.Error):
                 store.sql(query)
 
@@ -154,12 +151,9 @@ def test_files_outside_the_store_cannot_be_read(make_directory, tmp_path):
 def test_the_fence_cannot_be_taken_down(make_directory):
     with Store.open(make_directory({})) as store:
         for statement in (
-            "SET enable_external_access=true",
-            "SET allowed_directories=['/']",
-            "ATTACH '/tmp/other.db'",
-            "INSTALL httpfs",
-            "LOAD httpfs",
-        ):
+            "SET enable_external_access=true", "SET allowed_directories=['/']", "ATTACH '/tmp/other.db'",
+            "INSTALL httpfs", "LOAD httpfs",
+        ):  # fmt: skip
             with pytest.raises(duckdb.Error):
                 store.cursor().execute(statement)
 

@@ -30,36 +30,18 @@ def test_what_only_reads_is_accepted(cursor, text):
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        ";",
-        "SELECT 1; SELECT 2",
-        "SELECT 1; DROP TABLE device_event",
-        "CREATE TABLE a (b INTEGER)",
-        "CREATE MACRO a() AS 1",
-        "INSERT INTO device_event SELECT * FROM device_event",
+        "", ";", "SELECT 1; SELECT 2", "SELECT 1; DROP TABLE device_event", "CREATE TABLE a (b INTEGER)",
+        "CREATE MACRO a() AS 1", "INSERT INTO device_event SELECT * FROM device_event",
         "WITH a AS (SELECT 1) INSERT INTO device_event SELECT * FROM device_event",
-        "DELETE FROM device_event",
-        "UPDATE device_event SET dur_ns = 0",
-        "COPY (SELECT 1) TO 'out.csv'",
-        "EXPORT DATABASE 'out'",
-        "ATTACH 'other.db'",
-        "INSTALL httpfs",
-        "LOAD httpfs",
-        "SET threads = 1",
-        "PRAGMA threads = 1",
-        "RESET threads",
-        "USE main",
-        "BEGIN",
-        "VACUUM",
-        "CHECKPOINT",
-        "PREPARE a AS SELECT 1",
-        "EXPLAIN ANALYZE COPY (SELECT 1) TO 'out.csv'",
-        "EXPLAIN ANALYZE DELETE FROM device_event",
+        "DELETE FROM device_event", "UPDATE device_event SET dur_ns = 0", "COPY (SELECT 1) TO 'out.csv'",
+        "EXPORT DATABASE 'out'", "ATTACH 'other.db'", "INSTALL httpfs", "LOAD httpfs", "SET threads = 1",
+        "PRAGMA threads = 1", "RESET threads", "USE main", "BEGIN", "VACUUM", "CHECKPOINT", "PREPARE a AS SELECT 1",
+        "EXPLAIN ANALYZE COPY (SELECT 1) TO 'out.csv'", "EXPLAIN ANALYZE DELETE FROM device_event",
         "EXPLAIN ANALYZE INSERT INTO device_event SELECT * FROM device_event",
         "SELEC 1",
         "SELECT '\ud800'",
     ],
-)
+)  # fmt: skip
 def test_everything_else_is_refused(cursor, text):
     with pytest.raises(UsageError):
         check_read_only(cursor, text)

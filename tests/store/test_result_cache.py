@@ -43,15 +43,12 @@ def test_a_result_comes_back_with_types_and_metadata(cache: ResultCache) -> None
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda _: b"",
-        lambda data: data[:10],
-        lambda data: data[:-3],
-        lambda data: data[:-1] + bytes([data[-1] ^ 1]),
-        lambda data: crafted(bytes(8) + data[12:]),
+        lambda _: b"", lambda data: data[:10], lambda data: data[:-3],
+        lambda data: data[:-1] + bytes([data[-1] ^ 1]), lambda data: crafted(bytes(8) + data[12:]),
         lambda data: crafted((1 << 62).to_bytes(8, "little") + data[12:]),
         lambda _: crafted((5).to_bytes(8, "little") + pa.compress(b"12345", "zstd", asbytes=True)),
     ],
-)
+)  # fmt: skip
 def test_a_damaged_or_forged_result_counts_as_missing(cache: ResultCache, file: Path, damage) -> None:
     file.write_bytes(damage(file.read_bytes()))
     assert cache.get(KEY) is None

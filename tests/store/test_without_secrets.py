@@ -31,10 +31,7 @@ KINETO = {
     ],
 }
 INLINE = {
-    "format": "stepscope.inline",
-    "version": 1,
-    "environment": ENVIRONMENT,
-    "overhead": NESTED,
+    "format": "stepscope.inline", "version": 1, "environment": ENVIRONMENT, "overhead": NESTED,
     "timeline": {
         "device_0": {
             "stream_1": [
@@ -42,7 +39,7 @@ INLINE = {
             ]
         }
     },
-}
+}  # fmt: skip
 PHASES = {
     "format": "stepscope.phases", "version": 1, "counted_steps": 10, "environment": ENVIRONMENT,
     "step": {"mean_ns": 100.0, "max_ns": 300}, "communication": {"source": "DDP", **NESTED},

@@ -46,13 +46,9 @@ def test_files_of_version_1_have_0_for_memory_that_was_not_read_and_no_peak(read
     [
         [7, 101, 0, 60, 0, 40, None, None],  # does not add up
         [6, 100, 0, 60, 0, 40, None, None],  # the same step again
-        [7, 100, 0, None, 60, 40, None, None],
-        [7, 100, 0, -60, 120, 40, None, None],
-        [7, 100],
-        "1234567",
-        None,
+        [7, 100, 0, None, 60, 40, None, None], [7, 100, 0, -60, 120, 40, None, None], [7, 100], "1234567", None,
     ],
-)
+)  # fmt: skip
 def test_a_step_that_cannot_be_one_is_dropped_and_counted(read, bad):
     good = [6, 100, 0, 60, 0, 40, None, None]
     _, tables = read(_summary([good, bad, [8, *good[1:]]]))

@@ -3,11 +3,7 @@ import pytest
 from stepscope.base.errors import SourceError
 
 SUMMARY = {
-    "format": "stepscope.phases",
-    "version": 1,
-    "host_name": "node7",
-    "rank": 1,
-    "world_size": 2,
+    "format": "stepscope.phases", "version": 1, "host_name": "node7", "rank": 1, "world_size": 2,
     "counted_steps": 10,
     "step": {"mean_ns": 100.0, "max_ns": 300, "statistics": {"median_ns": 90.0, "p95_ns": 200.0}},
     "phases": {
@@ -15,12 +11,7 @@ SUMMARY = {
         "host_to_device": None,
         "forward": {"mean_ns": 40.0, "max_ns": 90},
     },
-    "steps": 40,
-    "timed_steps": 20,
-    "timed_every": 2,
-    "timing_ns": 7,
-    "disturbed_steps": 3,
-    "unobserved_steps": 4,
+    "steps": 40, "timed_steps": 20, "timed_every": 2, "timing_ns": 7, "disturbed_steps": 3, "unobserved_steps": 4,
     "device": {"kind": "cuda", "mean_ns": {"forward": 35.5}, "checked_steps": 9, "idle_steps": 8},
     "copied": {"bytes": 200, "pageable_bytes": 50},
     "memory": {"of": "cuda", "peak_bytes": 4096, "reserved_bytes": 8192},

@@ -7,16 +7,8 @@ from stepscope.base.errors import DamagedSourceError, SourceError
 from stepscope.formats.damage import check_strict
 
 OURS = {
-    "format": "stepscope.inline",
-    "version": 1,
-    "host_name": "node7",
-    "rank": 3,
-    "local_rank": 1,
-    "world_size": 4,
-    "pid": 99,
-    "start_epoch_ns": 1_700_000_000_000_000_000,
-    "avg_iter_time_ms": 2.0,
-    "complete": True,
+    "format": "stepscope.inline", "version": 1, "host_name": "node7", "rank": 3, "local_rank": 1, "world_size": 4,
+    "pid": 99, "start_epoch_ns": 1_700_000_000_000_000_000, "avg_iter_time_ms": 2.0, "complete": True,
     "timeline": {
         "device_1": {
             "stream_-1": [

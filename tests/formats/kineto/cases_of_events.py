@@ -4,34 +4,23 @@ from .cases_of_text import BASE, GEMM, LAUNCH, MM, Case, column, columns, damage
 
 TIME = [
     Case(
-        "C01_whole_microseconds.json",
-        3,
-        host=[("aten::mm", 0, 20_000)],
+        "C01_whole_microseconds.json", 3, host=[("aten::mm", 0, 20_000)],
         device=[("k1", 30_000, 0), ("k2", 30_000, 1_000)],
         fact=lambda t: t.facts.resolution_ns == 1_000 and t.facts.start_epoch_ns == 1_623_143_089_000_010_000,
     ),
     Case(
-        "C02_decimal_microseconds.json",
-        3,
-        host=[("a", 0, 1), ("b", 1, 1_234)],
-        device=[("k", 954, 10_001)],
+        "C02_decimal_microseconds.json", 3, host=[("a", 0, 1), ("b", 1, 1_234)], device=[("k", 954, 10_001)],
         fact=lambda t: t.facts.resolution_ns == 1 and t.facts.start_epoch_ns == BASE + 6_869_181_217_913_045,
     ),
     *(
         Case(
-            file,
-            3,
-            host=[("a", 0, 40), ("b", 40, 1)],
-            device=[("k", 41, 2_111)],
+            file, 3, host=[("a", 0, 40), ("b", 40, 1)], device=[("k", 41, 2_111)],
             fact=lambda t: t.facts.start_epoch_ns == 1_778_655_624_745_710_848,
         )
         for file in ("C03_epoch_with_decimals.json", "C04_times_as_text.json")
     ),
     Case(
-        "C05_zero_timestamps.json",
-        5,
-        damage={"zero_timestamp": 1},
-        host=[MM, LAUNCH],
+        "C05_zero_timestamps.json", 5, damage={"zero_timestamp": 1}, host=[MM, LAUNCH],
         # It takes no time, but its launch can still find it.
         fact=lambda t: (
             columns(t.device_event, "name", "dur_ns", "correlation") == [("lost", 0, 5), ("gemm", 8_500, 5)]
@@ -39,10 +28,7 @@ TIME = [
         ),
     ),
     damaged(
-        "C06_negative_durations.json",
-        5,
-        repaired=3,
-        damage={"negative_duration": 2, "unfinished": 1},
+        "C06_negative_durations.json", 5, repaired=3, damage={"negative_duration": 2, "unfinished": 1},
         # What has no end ends with the event around it.
         host=[
             ("outer", 0, 50_000), ("unfinished", 2_000, 48_000), ("wrapped", 10_000, 40_000),
@@ -69,10 +55,7 @@ TIME = [
         fact=lambda t: column(t.device_event, "kind") == ["annotation", "computation"],
     ),
     Case(
-        "C12_record_window_end.json",
-        4,
-        host=[MM],
-        device=[GEMM],
+        "C12_record_window_end.json", 4, host=[MM], device=[GEMM],
         fact=lambda t: (
             column(t.instant, "name") == ["Iteration Start: PyTorch Profiler", "Record Window End"]
             and t.facts.start_epoch_ns == BASE + 10_500
@@ -209,10 +192,7 @@ IDENTITY = [
 KINDS = [
     Case("F01_begin_end.json", 4, host=[("outer", 0, 20_250), ("inner", 2_500, 2_500)]),
     damaged(
-        "F02_unbalanced_begin_end.json",
-        4,
-        repaired=1,
-        dropped=1,
+        "F02_unbalanced_begin_end.json", 4, repaired=1, dropped=1,
         damage={"unmatched_end": 1, "unmatched_begin": 1, "unfinished": 1},
         # What never ended ends with the recording; where an end has no begin nothing is made up.
         fact=lambda t: (
@@ -235,10 +215,7 @@ KINDS = [
         ),
     ),
     Case(
-        "F04_async.json",
-        5,
-        host=[MM],
-        device=[GEMM],
+        "F04_async.json", 5, host=[MM], device=[GEMM],
         fact=lambda t: column(t.instant, "name") == ["generate", "first token", "generate"],
     ),
     Case(
@@ -251,4 +228,4 @@ KINDS = [
         3,
         fact=lambda t: columns(t.host_event, "python_id", "python_parent_id") == [(1, None), (9, 404), (2, 1)],
     ),
-]
+]  # fmt: skip

@@ -50,11 +50,8 @@ def column(table, name):
 INTACT = {"kept": 2, "host": [MM], "device": [GEMM]}
 
 BYTES = [
-    Case("B01_plain_named.gz", **INTACT),
-    Case("B01_gzip_named.json", **INTACT),
-    Case("B01_no_suffix", **INTACT),
-    Case("B02_members.json.gz", **INTACT),
-    Case("B02_odd_header.json.gz", **INTACT),
+    Case("B01_plain_named.gz", **INTACT), Case("B01_gzip_named.json", **INTACT), Case("B01_no_suffix", **INTACT),
+    Case("B02_members.json.gz", **INTACT), Case("B02_odd_header.json.gz", **INTACT),
     Case("B02_trailing.json.gz", damage={"gzip_trailing": 1}, **INTACT),
     damaged("B02_checksum.json.gz", damage={"gzip_crc": 1}, **INTACT),
     damaged("B02_no_trailer.json.gz", damage={"gzip_truncated": 1}, **INTACT),
@@ -64,14 +61,8 @@ BYTES = [
     ),
     damaged("B03_left_behind.json.tmp", 3, damage={"truncated": 1}, truncated=True, host=[MM, LAUNCH], device=[GEMM]),
     damaged(
-        "B04_cut_in_event.json",
-        3,
-        dropped=1,
-        damage={"truncated": 1},
-        truncated=True,
-        offset_of=b'{"ph": "X", "cat": "cpu_op", "name": "aten::add"',
-        host=[MM, LAUNCH],
-        device=[GEMM],
+        "B04_cut_in_event.json", 3, dropped=1, damage={"truncated": 1}, truncated=True,
+        offset_of=b'{"ph": "X", "cat": "cpu_op", "name": "aten::add"', host=[MM, LAUNCH], device=[GEMM],
     ),
     damaged("B04_cut_after_event.json", 3, damage={"truncated": 1}, truncated=True, host=[MM, LAUNCH], device=[GEMM]),
     damaged("B05_extra_brace.json", 3, damage={"extra_data": 1}, offset_of=b"}\n", host=[MM, LAUNCH], device=[GEMM]),
@@ -85,11 +76,7 @@ BYTES = [
         fact=lambda t: column(t.device_event, "correlation") == [5],
     ),
     damaged(
-        "B07_not_utf8.json",
-        4,
-        repaired=2,
-        damage={"invalid_utf8": 2},
-        offset_of=b"\xff\xfemm",
+        "B07_not_utf8.json", 4, repaired=2, damage={"invalid_utf8": 2}, offset_of=b"\xff\xfemm",
         # Two names that look alike differ in what the file had in place of the sign.
         fact=lambda t: (
             column(t.host_event, "name") == ["aten::\ufffd\ufffdmm", "aten::\ufffd\ufffdmm", "größe", "aten::add"]
@@ -97,31 +84,19 @@ BYTES = [
         ),
     ),
     damaged(
-        "B08_control_characters.json",
-        4,
-        repaired=2,
-        damage={"control_character": 2},
-        offset_of=b"\n  at line 3",
+        "B08_control_characters.json", 4, repaired=2, damage={"control_character": 2}, offset_of=b"\n  at line 3",
         host=[MM, ("train.py(12): <lambda>\n  at line 3", 20_500, 4_001), ("tab\there", 26_000, 1_000)],
         device=[GEMM],
     ),
     damaged(
-        "B09_windows_paths.json",
-        3,
-        repaired=1,
-        damage={"invalid_escape": 1},
-        host=[MM, ADD],
-        device=[GEMM],
+        "B09_windows_paths.json", 3, repaired=1, damage={"invalid_escape": 1}, host=[MM, ADD], device=[GEMM],
         fact=lambda t: (
             "C:\\\\Users\\\\new\\\\train.py" in column(t.call_stack, "frames")[0]
             or "C:\\Users\\new\\train.py" in column(t.call_stack, "frames")[0]
         ),
     ),
     damaged(
-        "B10_quotes_in_names.json",
-        4,
-        repaired=2,
-        damage={"unescaped_quote": 2},
+        "B10_quotes_in_names.json", 4, repaired=2, damage={"unescaped_quote": 2},
         host=[
             MM,
             ('torch.library.Library("_inductor_test", "IMPL")', 20_500, 4_001),
@@ -130,12 +105,7 @@ BYTES = [
         device=[GEMM],
     ),
     damaged(
-        "B10_quotes_in_log.json",
-        2,
-        damage={"lost_metadata": 1},
-        offset_of=b'"INFO"',
-        host=[MM],
-        device=[GEMM],
+        "B10_quotes_in_log.json", 2, damage={"lost_metadata": 1}, offset_of=b'"INFO"', host=[MM], device=[GEMM],
         fact=lambda t: (t.facts.rank, t.facts.world_size, t.facts.metadata["traceName"]) == (2, 4, "trace.json"),
     ),
     damaged(
@@ -143,10 +113,7 @@ BYTES = [
         host=[MM, ADD], device=[GEMM],
     ),
     damaged(
-        "B12_no_numbers.json",
-        5,
-        repaired=1,
-        damage={"not_a_number": 1},
+        "B12_no_numbers.json", 5, repaired=1, damage={"not_a_number": 1},
         fact=lambda t: (
             column(t.device_event, "correlation") == [6, 8, 9, 10]
             and column(t.device_event, "blocks_per_sm") == [None] * 4
@@ -154,11 +121,7 @@ BYTES = [
         ),
     ),
     damaged(
-        "B13_missing_commas.json",
-        5,
-        repaired=1,
-        dropped=1,
-        damage={"missing_comma": 2, "torn_event": 1},
+        "B13_missing_commas.json", 5, repaired=1, dropped=1, damage={"missing_comma": 2, "torn_event": 1},
         host=[MM, ADD, ("aten::relu", 41_500, 1_500), ("aten::last", 49_500, 2_000)],
         device=[GEMM],
     ),
@@ -194,10 +157,7 @@ TOP_LEVEL = [
     Case("T04_ranks_as_list.json", fact=lambda t: t.facts.rank == 1, **INTACT),
     Case("T04_ranks_as_text.json", fact=lambda t: t.facts.rank == 1, **INTACT),
     Case(
-        "T05_metadata_only.json",
-        3,
-        host=[],
-        device=[],
+        "T05_metadata_only.json", 3, host=[], device=[],
         fact=lambda t: column(t.thread, "thread_name") in ([], ["thread 7 (python)"], [None, "thread 7 (python)"]),
     ),
     Case("T06_no_gpu_events.json", 4, device=[]),
@@ -211,4 +171,4 @@ TOP_LEVEL = [
     ),
     Case("T09_empty_event.json", damage={"empty_event": 1}, **INTACT),
     Case("T10_display_time_unit.json", **INTACT),
-]
+]  # fmt: skip

@@ -188,12 +188,7 @@ def test_counters_and_instants_and_memory_have_their_tables(read_events):
             {"ph": "C", "name": "gpu", "pid": 0, "ts": 11, "args": {"sm active": 40.5, "dram": 3}},
             {"ph": "i", "s": "g", "name": "Iteration Start: PyTorch Profiler", "pid": "Traces", "tid": "t", "ts": 12},
             {
-                "ph": "i",
-                "cat": "cpu_instant_event",
-                "name": "[memory]",
-                "pid": 1,
-                "tid": 1,
-                "ts": 13,
+                "ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": 13,
                 "args": {
                     "Total Reserved": 64, "Total Allocated": 32, "Bytes": -32, "Addr": 139, "Device Id": 0,
                     "Device Type": 1,

@@ -19,12 +19,10 @@ def nsys(tmp_path):
     # The layouts as Nsight Systems 2026.2 exported them from NCCL, twice: each process registers its own.
     for _ in range(2):
         for schema, kind, name, offset in (
-            (INIT, 18, "NCCL communicator ID", None),
-            (INIT, 5, "No. of ranks", 8),
-            (ALL_REDUCE, 18, "NCCL communicator ID", None),
-            (ALL_REDUCE, 22, "Message size [bytes]", 8),
+            (INIT, 18, "NCCL communicator ID", None), (INIT, 5, "No. of ranks", 8),
+            (ALL_REDUCE, 18, "NCCL communicator ID", None), (ALL_REDUCE, 22, "Message size [bytes]", 8),
             (ALL_REDUCE, OPERATION, "Reduction operation", 16),
-        ):
+        ):  # fmt: skip
             made.insert(
                 "NVTX_PAYLOAD_SCHEMA_ENTRIES", domainId=NCCL, schemaId=schema, type=kind, name=name,
                 offset=offset,
@@ -57,16 +55,12 @@ def init(ranks):
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ({"uint64Value": 7}, {"payload": 7}),
-        ({"doubleValue": 0.5}, {"payload": 0.5}),
+        ({"uint64Value": 7}, {"payload": 7}), ({"doubleValue": 0.5}, {"payload": 0.5}),
         ({"jsonText": '{"tokens": 12}'}, {"payload": {"tokens": 12}}),
-        ({"jsonText": "{broken"}, {"payload": "{broken"}),
-        ({"binaryData": structure(1, b"12345678")}, None),
-        ({"binaryData": all_reduce()[:-1]}, None),
-        ({"binaryData": "no digits"}, None),
-        ({}, None),
+        ({"jsonText": "{broken"}, {"payload": "{broken"}), ({"binaryData": structure(1, b"12345678")}, None),
+        ({"binaryData": all_reduce()[:-1]}, None), ({"binaryData": "no digits"}, None), ({}, None),
     ],
-)
+)  # fmt: skip
 def test_what_is_given_with_a_range_is_an_argument(values, expected, nsys):
     tables = given(nsys, 0, 90, "work", **values).read()
     ((found,),) = host(tables, "other_args")

@@ -117,10 +117,8 @@ def test_an_export_of_samples_alone_is_a_recording(nsys):
 @pytest.mark.parametrize(
     ("series", "expected"),
     [
-        ("SM Active", ("sm_active", "%")),
-        ("GR Active (GE/CE)", ("compute_active", "%")),
-        ("Compute Warps in Flight [Avg]", (None, None)),
-        ("PCIe Rx Throughput", ("pcie_receive", "%")),
+        ("SM Active", ("sm_active", "%")), ("GR Active (GE/CE)", ("compute_active", "%")),
+        ("Compute Warps in Flight [Avg]", (None, None)), ("PCIe Rx Throughput", ("pcie_receive", "%")),
         ("PCIe Write Bandwidth [Throughput %]", ("pcie_send", "%")),
         ("PCIe Read Requests to BAR1 [Requests]", (None, None)),
         ("NVLink RX Responses User Data [Throughput %]", ("nvlink_receive", "%")),
@@ -131,7 +129,7 @@ def test_an_export_of_samples_alone_is_a_recording(nsys):
         ("sm__cycles_active.sum", (None, None)),
         ("Unallocated Warps in Active SMs [Throughput %]", (None, "%")),
     ],
-)
+)  # fmt: skip
 def test_a_metrics_kind_and_unit_are_told_by_its_name(series, expected):
     assert counter_kind(series) == expected
 
@@ -193,11 +191,9 @@ def test_calls_to_cuda_and_to_the_system_have_their_call_stacks(nsys):
                 unresolved=None, stackDepth=depth,
             )  # fmt: skip
     for table, at, chain in (
-        ("CUPTI_ACTIVITY_KIND_RUNTIME", 0, 1),
-        ("CUPTI_ACTIVITY_KIND_RUNTIME", 10, None),
-        ("CUPTI_ACTIVITY_KIND_RUNTIME", 20, 2),
-        ("OSRT_API", 30, 1),
-    ):
+        ("CUPTI_ACTIVITY_KIND_RUNTIME", 0, 1), ("CUPTI_ACTIVITY_KIND_RUNTIME", 10, None),
+        ("CUPTI_ACTIVITY_KIND_RUNTIME", 20, 2), ("OSRT_API", 30, 1),
+    ):  # fmt: skip
         nsys.insert(
             table, start=at, end=at + 5, globalTid=global_tid(PROCESS), nameId=nsys.text("call"),
             correlationId=at, callchainId=chain,

@@ -46,15 +46,11 @@ def test_a_calls_arguments_keep_their_names_shapes_and_values():
         "{'mod': 'torch', 'op': 'mm', 'args': " + "[" * 90_000 + "]" * 90_000 + "}",
         "{'mod': 'torch', 'op': 'mm', 'args': " + "-" * 50_000 + "1}",
         "{'mod': 'torch', 'op': 'mm', 'args': [" + "1, " * 100_000 + "]}",
-        "{'mod': 'torch', 'op': 'mm', 'args': [",
-        "{'mod': 'torch', 'op': 7, 'args': []}",
-        "{'mod': 'torch', 'op': 'mm'}",
-        "{'mod': ['torch'], 'strRepr': 3}",
-        "{'traceMarker': 'train.py'}",
-        "{'mod': {[]: 1}, 'op': 'mm', 'args': []}",
-        "{'mod': 'torch\\x00'",
+        "{'mod': 'torch', 'op': 'mm', 'args': [", "{'mod': 'torch', 'op': 7, 'args': []}",
+        "{'mod': 'torch', 'op': 'mm'}", "{'mod': ['torch'], 'strRepr': 3}", "{'traceMarker': 'train.py'}",
+        "{'mod': {[]: 1}, 'op': 'mm', 'args': []}", "{'mod': 'torch\\x00'",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_literal_of_pyprof_stays_a_range_and_runs_nothing(text):
     assert parse_marker(text) == Marker("range", text)
 
@@ -79,19 +75,13 @@ def test_shapes_that_are_no_numbers_are_not_taken():
 @pytest.mark.parametrize(
     ("module", "function", "operator"),
     [
-        ("torch", "mm", "aten::mm"),
-        ("Tensor", "__iadd__", "aten::add_"),
-        ("Tensor", "__radd__", "aten::add"),
-        ("Tensor", "__rsub__", "aten::rsub"),
-        ("Tensor", "__truediv__", "aten::div"),
-        ("Tensor", "__imul__", "aten::mul_"),
-        ("Tensor", "__invert__", "aten::bitwise_not"),
-        ("Tensor", "index_add_", "aten::index_add_"),
-        ("torch.nn.functional", "multi_head_attention_forward", None),
-        ("LSTMCell", "forward", None),
-        ("apex.optimizers", "mm", None),
+        ("torch", "mm", "aten::mm"), ("Tensor", "__iadd__", "aten::add_"), ("Tensor", "__radd__", "aten::add"),
+        ("Tensor", "__rsub__", "aten::rsub"), ("Tensor", "__truediv__", "aten::div"),
+        ("Tensor", "__imul__", "aten::mul_"), ("Tensor", "__invert__", "aten::bitwise_not"),
+        ("Tensor", "index_add_", "aten::index_add_"), ("torch.nn.functional", "multi_head_attention_forward", None),
+        ("LSTMCell", "forward", None), ("apex.optimizers", "mm", None),
     ],
-)
+)  # fmt: skip
 def test_python_functions_call_the_operator_of_their_name(module, function, operator):
     assert operator_name(Marker("call", "", module, function)) == operator
 

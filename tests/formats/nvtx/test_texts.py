@@ -37,17 +37,11 @@ def test_texts_that_differ_in_their_numbers_share_a_marker():
 @pytest.mark.parametrize(
     "text",
     [
-        "mm, seq = 7",
-        "aten::mm, op_id = 9, seq = 7",
-        "aten::mm, seq = 1, seq = 2",
-        "aten::mm, seq = 1234567890123456789012",
-        "aten::mm, seq = 12abc",
+        "mm, seq = 7", "aten::mm, op_id = 9, seq = 7", "aten::mm, seq = 1, seq = 2",
+        "aten::mm, seq = 1234567890123456789012", "aten::mm, seq = 12abc",
         "aten::mm, seq = 7, op_id = 9, sizes = [[8, 4]], input_op_ids = [(12,0), (13,1)]",
-        "aten::mm, op_id = ",
-        "aten::mm, seq = 8, op_id = 1234567890123456789",
-        "step 5, op_id = 07",
-        "epoch, seq = 7 of 9",
-        "batch, op_id = 3, lr = 1e-3",
+        "aten::mm, op_id = ", "aten::mm, seq = 8, op_id = 1234567890123456789", "step 5, op_id = 07",
+        "epoch, seq = 7 of 9", "batch, op_id = 3, lr = 1e-3",
         "{'mod': 'torch', 'op': 'f', 'args': [{'name': ', seq = 5', 'type': 'int', 'value': 5}]}",
         "{'traceMarker': ['a, seq = 5']}",
         "{'mod': 'x, seq = 4', 'strRepr': ', op_id = 9'}",
@@ -59,7 +53,7 @@ def test_texts_that_differ_in_their_numbers_share_a_marker():
         'aten::f, seq = 7, sizes = [[8]], types = ["float32"]',
         "nn.Module: layers.0 (torch.nn.Linear, model)",
     ],
-)
+)  # fmt: skip
 def test_odd_texts_are_read_as_each_alone(text):
     assert_read_as_alone(text, "aten::mm, seq = 3, op_id = 4", text)
 
