@@ -226,14 +226,14 @@ def test_a_view_follows_a_job_and_keeps_its_place(browser: Any, served: Any, tmp
     page.goto(f"{page.url}#/gpu-trace?find=quoted")
     rows = page.locator(".answer-table tbody tr")
     page.wait_for_selector("text=3 of 12 rows")
-    page.locator("main").evaluate("main => { main.scrollTop = 20; }")
-    assert page.locator("main").evaluate("main => main.scrollTop") == 20
+    page.locator("main").evaluate("main => { main.scrollTop = 10; }")
+    assert page.locator("main").evaluate("main => main.scrollTop") == 10
     page.evaluate("window.stays = true")
     file.write_text("two")
     page.wait_for_selector("text=9 of 36 rows")
     assert rows.count() == 9
     assert "find=quoted" in page.url
-    assert page.locator("main").evaluate("main => main.scrollTop") == 20
+    assert page.locator("main").evaluate("main => main.scrollTop") == 10
     assert page.evaluate("window.stays")
     assert "last change" in page.locator(".following").inner_text()
     page.close()
