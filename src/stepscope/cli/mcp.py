@@ -13,7 +13,7 @@ import click
 
 from stepscope.base.errors import StepScopeError
 from stepscope.cli.choices import reading_options, sources_argument
-from stepscope.cli.shown import compare_option, opened_recordings, time_limit_option
+from stepscope.cli.opened import compare_option, opened_recordings, time_limit_option
 from stepscope.cli.terminal.printing import print_err
 
 if TYPE_CHECKING:

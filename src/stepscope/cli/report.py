@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from stepscope.cli.choices import reading_options, sources_argument
-from stepscope.cli.shown import compare_option, opened_recordings
+from stepscope.cli.opened import compare_option, opened_recordings
 from stepscope.cli.terminal.printing import print_err
 from stepscope.cli.terminal.progress import progress_on
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stepscope.cli.choices import reading_options, sources_argument
-from stepscope.cli.shown import compare_option, opened_recordings, time_limit_option
+from stepscope.cli.opened import compare_option, opened_recordings, time_limit_option
 from stepscope.cli.terminal.printing import print_err, print_out
 
 if TYPE_CHECKING:

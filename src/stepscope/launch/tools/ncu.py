@@ -15,7 +15,7 @@ from stepscope.base.captured_steps import CAPTURE_RANGE
 from stepscope.base.kernel_spelling import argument_names, function_of
 from stepscope.launch.tool import Request, Tool, Written
 from stepscope.launch.tools.nvprof_metrics import ncu_names
-from stepscope.launch.tools.own_reader import refused
+from stepscope.launch.tools.refusal import refused
 
 _SHORT = {
     "-k": "--kernel-name",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from stepscope.base.captured_steps import CAPTURE_RANGE
 from stepscope.launch.tool import Request, Tool, Written
-from stepscope.launch.tools.own_reader import refused
+from stepscope.launch.tools.refusal import refused
 
 _SHORT = {
     "-t": "--trace",
