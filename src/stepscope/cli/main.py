@@ -79,8 +79,7 @@ class Commands(click.Group):
     ) -> click.Command | None:
         """Imports the subcommand with that name."""
         if cmd_name in COMMANDS:
-            command: click.Command = import_module(f"stepscope.cli.{COMMANDS[cmd_name]}").command
-            return command
+            return import_module(f"stepscope.cli.{COMMANDS[cmd_name]}").command
         if cmd_name in OURS or cmd_name in question_names():
             from stepscope.cli.question_command import question_command
             from stepscope.questions import find

@@ -184,5 +184,4 @@ class Recorded:
         return bool(self.scope.cached(f"{__name__} matched", lambda: self.scope.store.sql(query).num_rows > 0))
 
     def _rows(self, text: str) -> list[Row]:
-        rows: list[Row] = self.scope.sql(text).to_pylist()
-        return rows
+        return self.scope.sql(text).to_pylist()

@@ -45,8 +45,7 @@ class ThroughCaptures:
 
     def operator_ids(self, otherwise: Int32s) -> Int64s:
         """The ids of the operators; those of `otherwise` if there is no capture."""
-        ids: Int64s = np.where(self.captured >= 0, self.operator, otherwise)
-        return ids
+        return np.where(self.captured >= 0, self.operator, otherwise)
 
     def operator_names(self, otherwise: pa.Array) -> pa.Array:
         """The names of the operators; those of `otherwise` if there is no capture."""

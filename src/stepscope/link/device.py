@@ -36,8 +36,7 @@ class Device:
     @property
     def work(self) -> NDArray[np.bool_]:
         """Which rows are kernels, copies and fills."""
-        result: NDArray[np.bool_] = self.kind != NO_WORK
-        return result
+        return self.kind != NO_WORK
 
 
 def read_device(table: pa.Table) -> Device:

@@ -99,8 +99,7 @@ class Host:
         """The rows at these positions; -1 for nowhere."""
         if not len(self):
             return np.full(len(positions), NOWHERE, dtype=np.int32)
-        result: NDArray[np.int32] = np.where(positions >= 0, self.nesting.row[positions], NOWHERE)
-        return result
+        return np.where(positions >= 0, self.nesting.row[positions], NOWHERE)
 
     def positions(self) -> NDArray[np.int32]:
         """The position of each row."""

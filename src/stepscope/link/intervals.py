@@ -136,8 +136,7 @@ def covered(intervals: Intervals, window_start: ArrayLike, window_end: ArrayLike
     before = np.zeros(len(intervals) + 1, dtype=np.int64)
     np.cumsum(intervals.end - intervals.start, out=before[1:])
     inside = _covered_before(intervals, before, ends) - _covered_before(intervals, before, starts)
-    result: Int64s = np.maximum(inside, 0)
-    return result
+    return np.maximum(inside, 0)
 
 
 def _covered_before(intervals: Intervals, before: Int64s, time: Int64s) -> Int64s:
@@ -146,8 +145,7 @@ def _covered_before(intervals: Intervals, before: Int64s, time: Int64s) -> Int64
         return np.zeros(len(time), dtype=np.int64)
     started = np.searchsorted(intervals.start, time, side="right")
     beyond = np.maximum(intervals.end[np.maximum(started - 1, 0)] - time, 0)
-    result: Int64s = before[started] - np.where(started > 0, beyond, 0)
-    return result
+    return before[started] - np.where(started > 0, beyond, 0)
 
 
 def split(window_start: ArrayLike, window_end: ArrayLike, layers: Sequence[Intervals]) -> NDArray[np.int64]:
@@ -225,8 +223,7 @@ def integral(levels: Levels, window_start: ArrayLike, window_end: ArrayLike) -> 
         here = area[clipped] + levels.value[clipped] * (time - levels.time[clipped])
         return np.where(index >= 0, here, 0)
 
-    result: NDArray[Any] = until(ends) - until(starts)
-    return result
+    return until(ends) - until(starts)
 
 
 def _int64(values: ArrayLike) -> Int64s:

@@ -120,5 +120,4 @@ def longest_of(length: Int64s, first: NDArray[np.integer]) -> Int64s:
     max_length = np.maximum.reduceat(length, first)
     run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(length))))
     candidates = np.flatnonzero(length == max_length[run])
-    result: Int64s = candidates[run_starts(run[candidates])]
-    return result
+    return candidates[run_starts(run[candidates])]

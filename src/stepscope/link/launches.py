@@ -49,8 +49,7 @@ def link_launches(host: Host, device: Device, flow: pa.Table, thread: pa.Table) 
 
 
 def _is_runtime(host: Host, positions: Int32s) -> NDArray[np.bool_]:
-    result: NDArray[np.bool_] = (positions >= 0) & (host.kind[positions] == RUNTIME)
-    return result
+    return (positions >= 0) & (host.kind[positions] == RUNTIME)
 
 
 def _by_correlation(host: Host, device: Device, position: Int32s, launch: Int32s) -> None:
@@ -96,8 +95,7 @@ def _started_calls(first: Int64s, count: Int64s, start: Int64s, group: Int64s, m
     order = np.lexsort((is_asked, moments, np.concatenate((of_call, group))))
     started = np.empty(len(order), dtype=np.int64)
     started[order] = np.cumsum(~is_asked[order])
-    result: Int64s = started[len(of_call) :] - before[np.searchsorted(groups, group)]
-    return result
+    return started[len(of_call) :] - before[np.searchsorted(groups, group)]
 
 
 _NUMBER = re.compile(r"-?\d+")

@@ -135,8 +135,7 @@ def _looked_at(host: Host, tracks: Collection[int]) -> NDArray[np.int32]:
         if count.any():
             busiest = int(count.argmax())
             low, high = host.thread_start[busiest : busiest + 2].tolist()
-            positions: NDArray[np.int32] = (np.flatnonzero(chosen[low:high]) + low).astype(np.int32)
-            return positions
+            return (np.flatnonzero(chosen[low:high]) + low).astype(np.int32)
     return empty
 
 

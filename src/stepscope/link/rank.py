@@ -272,8 +272,7 @@ def _through(
 
 def _first(values: Int32s, otherwise: Int32s) -> Int32s:
     """The values, with the others in place of missing ones (-1)."""
-    result: Int32s = np.where(values >= 0, values, otherwise)
-    return result
+    return np.where(values >= 0, values, otherwise)
 
 
 def _times(host: Host, positions: Int32s, *, ends: bool = False) -> pa.Array:

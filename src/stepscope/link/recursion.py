@@ -45,8 +45,7 @@ def _at_several_depths(key: Int32s, depth: NDArray[Any], keys: int) -> NDArray[n
     max_depth = np.zeros(keys + 1, dtype=depth.dtype)
     np.minimum.at(min_depth, key[has], depth[has])
     np.maximum.at(max_depth, key[has], depth[has])
-    several: NDArray[np.bool_] = max_depth > min_depth
-    return several
+    return max_depth > min_depth
 
 
 def inside_same_key(
@@ -60,5 +59,4 @@ def inside_same_key(
         chosen: the rows in question.
     """
     at = np.where(chosen, above, -1).astype(np.int32)
-    inside: NDArray[np.bool_] = climb(at, above, lambda which, at: key[at] == key[which]) >= 0
-    return inside
+    return climb(at, above, lambda which, at: key[at] == key[which]) >= 0

@@ -62,8 +62,7 @@ class Replays:
         """For each device event its launch in the captures of a recording, -1 for none."""
         if not len(self.source):
             return np.full(len(self.work), -1, dtype=np.int32)
-        launches: Int32s = np.where(self.source == source, self.node, np.int32(-1))
-        return launches
+        return np.where(self.source == source, self.node, np.int32(-1))
 
 
 def link_replays(host: Host, device: Device, launch: Int32s, sources: Sequence[Captured], put_in: Int32s) -> Replays:

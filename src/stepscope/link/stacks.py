@@ -71,8 +71,7 @@ def _in_files(host: Host, framed: NDArray[np.bool_]) -> NDArray[np.bool_]:
     named = np.zeros(len(texts) + 1, dtype=bool)
     for which in np.unique(text[framed]).tolist():
         named[which] = lies_in_file(texts[which])
-    in_file: NDArray[np.bool_] = framed & named[text]
-    return in_file
+    return framed & named[text]
 
 
 def _nearest(host: Host, chosen: NDArray[np.bool_]) -> Int32s:

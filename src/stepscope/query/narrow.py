@@ -358,8 +358,7 @@ class _OfRank:
         above = places(captured["id"], captured["parent_id"])
         inside = Forest.of(above).inherit(captured["under"].copy(), missing=False)
         at = places(captured["id"], self._work["captured_id"])
-        is_under: Array = np.where(at >= 0, np.append(inside, False)[at], False)
-        return is_under
+        return np.where(at >= 0, np.append(inside, False)[at], False)
 
     def host(self) -> Columns:
         """The kept host events: their parents, times and device times."""

@@ -298,8 +298,7 @@ class Scope:
 
 def _as_numpy(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
     if not column.null_count:
-        values: np.ndarray[Any, Any] = column.to_numpy()
-        return values
+        return column.to_numpy()
     import numpy as np
     import pyarrow as pa
 

@@ -87,8 +87,7 @@ class Table:
 
     def rows(self) -> list[dict[str, Any]]:
         """Its rows as dicts, NULL as None."""
-        rows: list[dict[str, Any]] = self.arrow.to_pylist()
-        return rows
+        return self.arrow.to_pylist()
 
     def __len__(self) -> int:
         return int(self.arrow.num_rows)
@@ -153,8 +152,7 @@ class Table:
             # An IndexError, as for every sequence: it ends loops by position.
             has = "1 row" if len(positions) == 1 else f"{len(positions) or 'no'} rows"
             raise IndexError(f"no row {position}: this answer to {self.question.name} has {has}")
-        row: dict[str, Any] = self.arrow.slice(positions[position], 1).to_pylist()[0]
-        return row
+        return self.arrow.slice(positions[position], 1).to_pylist()[0]
 
     def to_pandas(self) -> pandas.DataFrame:
         """Its rows as a pandas DataFrame; integer columns with NULL become nullable `Int64`.
@@ -284,8 +282,7 @@ class Table:
     def _first(self, limit: int | None) -> list[dict[str, Any]]:
         """The first rows; for several jobs, as many of each as fit."""
         if limit is None or len(self) <= limit or not self.jobs or self.is_sorted:
-            rows: list[dict[str, Any]] = self.arrow.slice(0, limit).to_pylist()
-            return rows
+            return self.arrow.slice(0, limit).to_pylist()
         left = dict.fromkeys(self.jobs, max(1, limit // len(self.jobs)))
         first = []
         for row in self.rows():

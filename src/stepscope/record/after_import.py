@@ -64,8 +64,7 @@ class _Notifying(Loader):
         self._then = then
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        module: ModuleType | None = self._loader.create_module(spec)
-        return module
+        return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__spec__ is not None:

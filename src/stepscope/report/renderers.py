@@ -103,8 +103,7 @@ class Renderer:
 def renderer_of(drawing: Drawing) -> Renderer:
     """The declaration of a drawing."""
     module = import_module(f"stepscope.report.{MODULES[drawing]}")
-    renderer: Renderer = module.TEXT if drawing == "text" else module.RENDERER
-    return renderer
+    return module.TEXT if drawing == "text" else module.RENDERER
 
 
 def conclusions(table: Table) -> list[str]:

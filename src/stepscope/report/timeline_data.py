@@ -152,8 +152,7 @@ def _lane(events: Columns, words: pa.StringArray, names: dict[str, int]) -> dict
 
 def _differences(values: Any) -> list[int]:
     """Differences between successive numbers: these are small."""
-    changes: list[int] = np.diff(values, prepend=0).tolist()
-    return changes
+    return np.diff(values, prepend=0).tolist()
 
 
 _STEPS = f"""

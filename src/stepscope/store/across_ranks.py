@@ -96,8 +96,7 @@ def _file(directory: Path, rank: int, table: str, span: int = 0) -> Path:
 
 
 def _row(file: Path) -> dict[str, Any]:
-    row: dict[str, Any] = read_stored(file).to_pylist()[0]
-    return row
+    return read_stored(file).to_pylist()[0]
 
 
 def _rank_clock(directory: Path, row: Mapping[str, Any]) -> RankInfo:

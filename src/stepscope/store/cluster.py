@@ -136,8 +136,7 @@ def _address(cluster: str) -> str:
     described = json.loads(Path(cluster).read_text(encoding="utf-8"))
     if not isinstance(described, dict) or not isinstance(described.get("address"), str):
         raise ValueError("the file names no address")
-    address: str = described["address"]
-    return address
+    return described["address"]
 
 
 def _everywhere(job: Job) -> Job:

@@ -129,8 +129,7 @@ class _Windows:
             return np.zeros(len(start), dtype=bool)
         at = np.searchsorted(self.high, start, side="right")
         low = np.append(self.low, _LATE)[at]
-        result: NDArray[np.bool_] = (end > low) | (start >= low)
-        return result
+        return (end > low) | (start >= low)
 
 
 def _union(low: NDArray[np.int64], high: NDArray[np.int64]) -> _Windows:

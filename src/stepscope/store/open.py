@@ -431,8 +431,7 @@ class Store:
         files = [file for of_ranks in self._files.get(table, {}).values() for file in of_ranks]
         if not files:
             raise damaged_store(self.directory, f"it has no {table}")
-        rows: list[tuple[Any, ...]] = connection.execute(f"SELECT {columns} FROM {_read_parquet(files)}").fetchall()
-        return rows
+        return connection.execute(f"SELECT {columns} FROM {_read_parquet(files)}").fetchall()
 
     @property
     def start_epoch_ns(self) -> int | None:

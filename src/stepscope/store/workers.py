@@ -174,5 +174,4 @@ def _outcome(process: subprocess.Popen[str], job: Job, progress: Progress, guard
 
 def _error(message: dict[str, str]) -> StepScopeError:
     kind = getattr(errors, message["error"], StepScopeError)
-    error: StepScopeError = kind(message["message"], hint=message["hint"], slug=message["slug"])
-    return error
+    return kind(message["message"], hint=message["hint"], slug=message["slug"])

@@ -115,8 +115,7 @@ def load_rows(totals: Exchanges) -> list[dict[str, Any]]:
 def exchange_rows(scope: Scope) -> list[dict[str, Any]]:
     """The exchanges whose sizes are known on all ranks of their group, the most uneven first; `max_rank` is None if
     all received the same amount."""
-    rows: list[dict[str, Any]] = scope.sql(_EACH).to_pylist()
-    return rows
+    return scope.sql(_EACH).to_pylist()
 
 
 def _element_bytes(row: dict[str, Any]) -> int | None:

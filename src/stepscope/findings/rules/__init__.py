@@ -106,8 +106,7 @@ def find(name: str) -> Rule:
     if rule_id not in OURS:
         return _added()[check_name(rule_id, (*OURS, *_added()), "rule")]
     file = OURS[rule_id].partition(".")[0]
-    rule: Rule = getattr(import_module(f"{__name__}.{file}"), rule_id.replace("-", "_"))
-    return rule
+    return getattr(import_module(f"{__name__}.{file}"), rule_id.replace("-", "_"))
 
 
 def all_rules() -> tuple[Rule, ...]:

@@ -140,8 +140,7 @@ def _waiting(facts: Facts, operations: list[Row]) -> float | None:
     unsure = off * sum(row["calls_per_step"] for row in measured_rows)
     if not total or measured < _MEASURED * total or unsure > _UNSURE * measured:
         return None
-    waited: float = sum(row["wait_ns"] for row in measured_rows) / measured
-    return waited
+    return sum(row["wait_ns"] for row in measured_rows) / measured
 
 
 def _less(facts: Facts, operations: list[Row]) -> str:

@@ -176,8 +176,7 @@ def _per_processor(result: Row, devices: Mapping[int, Row]) -> dict[str, pa.Arra
     def of_device(key: str) -> np.ndarray[Any, np.dtype[np.float64]]:
         distinct, rows = distinct_rows({"device": result["device"]})
         stated = [devices.get(row["device"], {}).get(key) or np.nan for row in distinct]
-        values: np.ndarray[Any, np.dtype[np.float64]] = np.array(stated, float)[rows]
-        return values
+        return np.array(stated, float)[rows]
 
     def product(*axes: str) -> np.ndarray[Any, np.dtype[np.float64]]:
         volume = np.ones(len(result["device"]))

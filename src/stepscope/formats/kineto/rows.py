@@ -181,15 +181,13 @@ class _Slice:
     def _is(self, column: str, values: Container[str]) -> Mask:
         numbers, distinct_values = self._codes(column)
         flags: Mask = np.array([*(value in values for value in distinct_values.to_pylist()), False])
-        mask: Mask = flags[numbers]
-        return mask
+        return flags[numbers]
 
     def _valid(self, column: str) -> Mask:
         values = self._read.get(column)
         if values is None:
             return np.zeros(self._count, dtype=bool)
-        valid: Mask = values.is_valid().to_numpy(zero_copy_only=False)
-        return valid
+        return values.is_valid().to_numpy(zero_copy_only=False)
 
     def _columns(self, which: Mask, names: Mapping[str, str], table: str = "") -> dict[str, pa.Array]:
         """Columns of some rows in little memory: those of `names`, which has their new names, and a table's fields."""
@@ -235,8 +233,7 @@ class _Slice:
         distinct_keys, of_row = distinct(key, (len(phases) + 1) * len(spelled) * width)
 
         def counted(which: Mask) -> list[int]:
-            counts: list[int] = np.bincount(of_row[which], minlength=len(distinct_keys)).tolist()
-            return counts
+            return np.bincount(of_row[which], minlength=len(distinct_keys)).tolist()
 
         counts = (
             counted(np.ones(len(key), dtype=bool)),
@@ -261,8 +258,7 @@ class _Slice:
 
     def _impossible(self) -> Mask:
         impossible = pc.equal(self._read["dur_ns"], fields.IMPOSSIBLE_NS).fill_null(False)
-        which: Mask = impossible.to_numpy(zero_copy_only=False)
-        return which
+        return impossible.to_numpy(zero_copy_only=False)
 
     def _sides(self, kinds: list[_Kind]) -> tuple[Mask, Mask]:
         """Which kinds ran on a device, and which are Python frames."""

@@ -53,8 +53,7 @@ class Threads:
         for at in np.argsort(first).tolist():
             pid_code, tid_code = divmod(int(pairs[at]), width)
             table[at] = self.number(pids[pid_code - 1] if pid_code else "", tids[tid_code - 1] if tid_code else "")
-        numbers: Ints = table[place]
-        return numbers
+        return table[place]
 
     def table(self) -> pa.Table:
         """Rows of the table `thread`."""

@@ -241,8 +241,7 @@ class _Others:
             given[_PAYLOAD] = rows[_PAYLOAD].cast(pa.string())
         distinct, codes = distinct_rows(given)
         table = [self._number(row["domainId"], row["category"], row.get(_PAYLOAD)) for row in distinct]
-        numbers: Int32s = np.array([*table, NONE], np.int32)[codes]
-        return numbers
+        return np.array([*table, NONE], np.int32)[codes]
 
     def _number(self, domain: int | None, category: int | None, payload: str | None) -> int:
         if len(self._pairs.of) >= MAX_NUMBERS and (domain, category, payload) not in self._pairs.of:
@@ -255,8 +254,7 @@ class _Others:
             self.messages.number(json.loads(payload)) if payload else None for _, _, payload in self._pairs.listed()
         ]
         table = [NONE if call is None else call for call in calls]
-        numbers: Int32s = np.array([*table, NONE], np.int32)[pairs]
-        return numbers
+        return np.array([*table, NONE], np.int32)[pairs]
 
     def resolved(self, pairs: Int32s) -> Int32s:
         """The number in `listed` of what was recorded for each combination; -1 for nothing."""
@@ -271,8 +269,7 @@ class _Others:
             table.append(len(self.listed) if fields else NONE)
             if fields:
                 self.listed.append(fields)
-        numbers: Int32s = np.array([*table, NONE], np.int32)[pairs]
-        return numbers
+        return np.array([*table, NONE], np.int32)[pairs]
 
 
 def _instants(rows: pa.Table, others: _Others) -> pa.Table:

@@ -100,8 +100,7 @@ def _one_clock(matches: Matches, collectives: Collectives, times: Times) -> NDAr
     if not len(matches):
         return np.empty(0, dtype=bool)
     low = np.minimum.reduceat(clock, matches.first)
-    result: NDArray[np.bool_] = (low >= 0) & (low == np.maximum.reduceat(clock, matches.first))
-    return result
+    return (low >= 0) & (low == np.maximum.reduceat(clock, matches.first))
 
 
 def _tested(

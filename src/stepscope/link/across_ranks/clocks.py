@@ -72,15 +72,13 @@ class Clock:
     def corrected(self, times: Int64s) -> Int64s:
         """Converts times that it shows to the run's clock (ns)."""
         ahead = _ahead(times, self.ahead_ns, self.drift, self.at_ns)
-        moved: Int64s = times - np.rint(ahead).astype(np.int64)
-        return moved
+        return times - np.rint(ahead).astype(np.int64)
 
 
 def _ahead(clock_time: NDArray[Any], ahead: float, drift: float | None, at: float) -> Floats:
     """The lead of a clock (ns) at times that it shows: `ahead` when it should show `at`."""
     rate = (drift or 0.0) / (1.0 + (drift or 0.0))
-    lead: Floats = ahead + rate * (clock_time - at - ahead)
-    return lead
+    return ahead + rate * (clock_time - at - ahead)
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,8 +99,7 @@ class _Distinct:
         first[index[::-1]] = np.arange(len(index) - 1, -1, -1)
         distinct = [tuple(listed[at[row]] for at, _, listed in values) for row in first.tolist()]
         row_numbers = [self.number.setdefault(values_of_row, len(self.number)) for values_of_row in distinct]
-        result: Int32s = np.array([*row_numbers, -1], np.int32)[index]
-        return result
+        return np.array([*row_numbers, -1], np.int32)[index]
 
 
 def gather(ranks: Sequence[RankInfo], recordings: Iterable[tuple[int, int, pa.Table]]) -> Collectives:

@@ -211,8 +211,7 @@ def _of_each(values: NDArray[Any], rows: Int64s) -> Iterator[Int64s]:
 
 def _dense(values: Int64s) -> Int64s:
     """Numbers from 0 for distinct values."""
-    codes: Int64s = pa.array(values).dictionary_encode().indices.to_numpy().astype(np.int64)
-    return codes
+    return pa.array(values).dictionary_encode().indices.to_numpy().astype(np.int64)
 
 
 def _with_occurrence(key: Int64s, rank: Int32s) -> Int64s:

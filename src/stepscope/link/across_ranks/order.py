@@ -96,8 +96,7 @@ def _nearest(values: Int64s, rising: Int64s) -> Int64s:
     """For each asked value the index of the nearest of some rising ones."""
     after = np.minimum(np.searchsorted(rising, values), len(rising) - 1)
     before = np.maximum(after - 1, 0)
-    closer: Int64s = np.where(values - rising[before] <= np.abs(rising[after] - values), before, after)
-    return closer
+    return np.where(values - rising[before] <= np.abs(rising[after] - values), before, after)
 
 
 def clocks_apart(first: Run, other: Run) -> int | None:
@@ -157,8 +156,7 @@ def _near(apart: Int64s) -> NDArray[np.bool_]:
     if not len(apart):
         return np.empty(0, dtype=bool)
     off = np.abs(apart - int(np.median(apart)))
-    near: NDArray[np.bool_] = off <= 4 * np.median(off) + _NOISE_NS
-    return near
+    return off <= 4 * np.median(off) + _NOISE_NS
 
 
 def _following(first: Run, other: Run, apart: int) -> Int64s:

@@ -185,6 +185,5 @@ def open_reader(device: Device) -> DeviceReader | None:
         with suppress(Exception):
             library = importlib.import_module(module)
             getattr(library, start)()
-            opened: DeviceReader = reader(library, device)
-            return opened
+            return reader(library, device)
     return None

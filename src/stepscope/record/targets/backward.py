@@ -16,8 +16,7 @@ def backward_number() -> Callable[[], int]:
     """torch's function for the number of this thread's running backward; -1 without one."""
     import torch
 
-    number: Callable[[], int] = torch._C._current_graph_task_id
-    return number
+    return torch._C._current_graph_task_id
 
 
 class NodeHooks(Target):

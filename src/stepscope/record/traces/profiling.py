@@ -160,8 +160,7 @@ class Profiling:
             self._modules = None
 
     def _open_region(self, name: str) -> AbstractContextManager[Any] | None:
-        opened: AbstractContextManager[Any] | None = self._guard.ask(_record_function, name)
-        return opened
+        return self._guard.ask(_record_function, name)
 
     def stop(self) -> Any:
         """Stops, and returns torch's profiler for export; None if nothing was recorded."""
