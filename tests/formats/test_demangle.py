@@ -43,8 +43,7 @@ def test_what_cannot_be_read_stays_as_it_is(name):
     "name",
     [
         "_Z1f" + "P" * 16_000 + "i", "_Z1f" + "I" * 16_000, "_Z" + "N" * 16_000, "_Z1f" + "F" * 8_000,
-        "_Z1fi" + "".join(f"PF{ref}{ref}E" for ref in ("S_S0_S1_" * 400,)),
-        "_Z1f" + "1aIS_" * 3000,
+        "_Z1fi" + "".join(f"PF{ref}{ref}E" for ref in ("S_S0_S1_" * 400,)), "_Z1f" + "1aIS_" * 3000,
         "_Z1fIiE" + "St4pairIT_T_E" * 900,
     ],
 )  # fmt: skip

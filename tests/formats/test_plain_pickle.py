@@ -85,9 +85,7 @@ def test_code_in_a_pickle_is_refused_and_runs_nothing(value, protocol, capsys):
 
 
 HOSTILE = {
-    "breaks off": pickle.dumps({"segments": list(range(5000))}, 4)[:-700],
-    "empty": b"",
-    "no value": b"\x80\x04.",
+    "breaks off": pickle.dumps({"segments": list(range(5000))}, 4)[:-700], "empty": b"", "no value": b"\x80\x04.",
     "text that claims 4 GB": b"\x80\x02X\xff\xff\xff\xffab.",
     "number of 255 bytes": b"\x80\x02\x8a\xff" + b"\x7f" * 255 + b".",
     "number of a long length": b"\x80\x02\x8b\xff\xff\xff\x7f.", "reference to nothing": b"\x80\x02h\x05.",

@@ -57,9 +57,7 @@ def test_markers_become_functions_and_operators_with_their_inputs(tables):
     linear = call("torch.nn.functional", "linear", tensor(8, 4))
     matmul = call("Tensor", "matmul", tensor(8, 4), tensor(4, 2))
     made = tables(kernel(markers=[linear, matmul], operators=["matmul, seq = 7", "mm, seq = 8"]))
-    assert names(made) == [
-        "torch.nn.functional.linear", "Tensor.matmul", "aten::matmul", "aten::mm",
-    ]  # fmt: skip
+    assert names(made) == ["torch.nn.functional.linear", "Tensor.matmul", "aten::matmul", "aten::mm"]
     (inputs,) = made.operator_input.to_pylist()
     assert inputs["dims"] == "[[8, 4], [4, 2]]"
 
@@ -80,9 +78,7 @@ def test_two_products_within_a_node_are_two_calls_with_the_inputs_that_follow(ta
         kernel("volta_sgemm_32x32_nn", operators=node, tid=BACKWARD),
     )
     backward = [row for row in made.host_event.to_pylist() if row["thread"] == 1]
-    assert [row["name"] for row in backward if row["kind"] == "operator"] == [
-        "MmBackward", "aten::mm", "aten::mm",
-    ]  # fmt: skip
+    assert [row["name"] for row in backward if row["kind"] == "operator"] == ["MmBackward", "aten::mm", "aten::mm"]
     dims = {row["input_id"]: row["dims"] for row in made.operator_input.to_pylist()}
     found = [dims.get(row["input_id"]) for row in backward if row["name"] == "aten::mm"]
     assert sorted(found) == ["[[4, 8], [8, 2]]", "[[8, 2], [2, 4]]"]
@@ -103,10 +99,8 @@ def test_the_stack_and_the_layers_of_a_launch_are_kept(tables):
 @pytest.mark.parametrize(
     "line",
     [
-        "{'kShortName': __import__('os').system('true'), 'kDuration': 1}",
-        "{'kShortName': 'x', 'kDuration': -1}",
-        "{'kShortName': 'x', 'kDuration': True}",
-        "{'kShortName': 7, 'kDuration': 1}",
+        "{'kShortName': __import__('os').system('true'), 'kDuration': 1}", "{'kShortName': 'x', 'kDuration': -1}",
+        "{'kShortName': 'x', 'kDuration': True}", "{'kShortName': 7, 'kDuration': 1}",
         "{'kShortName': 'x', 'kDuration': " + "[" * 100 + "]" * 100 + "}",
         "{'kShortName': 'x', 'kDuration': " + "-" * 3000 + "1}",
         "{'kShortName': '" + "x" * (1 << 18) + "', 'kDuration': 1}", "{'kShortName': 'x', 'kDur",
@@ -178,8 +172,7 @@ def test_the_list_says_what_the_database_says_that_it_was_made_of(shared_traces)
     with stepscope.open(folder / "v100_language_model.pyprof.dict") as trace:
         listed = trace.prof().rows()
     assert sum(row["sil"] for row in listed) == 7_296_770
-    alike = ("idx", "seq", "altseq", "tid", "layer", "dir", "sub", "kernel", "sil", "device",
-             "stream", "grid", "block")  # fmt: skip
+    alike = ("idx", "seq", "altseq", "tid", "layer", "dir", "sub", "kernel", "sil", "device", "stream", "grid", "block")
     differing = [
         {name for name in one if one[name] != other[name]} for one, other in zip(database, listed, strict=True)
     ]

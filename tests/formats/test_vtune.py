@@ -71,9 +71,8 @@ def test_a_summary_is_metrics_of_the_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "head",
-    [b"", b"Function,Calls\nf,3\n", b"Module,Size\n", b"name,CPU Time\n", b'{"Function": 1}', b"CPU Time"],
-)  # fmt: skip
+    "head", [b"", b"Function,Calls\nf,3\n", b"Module,Size\n", b"name,CPU Time\n", b'{"Function": 1}', b"CPU Time"]
+)
 def test_other_tables_are_none(head):
     assert not looks_like(head)
 

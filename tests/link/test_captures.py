@@ -61,9 +61,7 @@ def test_replays_have_operators_and_modules_of_the_capture_in_their_recording(re
     for rows in (first, other, again):
         assert operators(linked, rows) == ["aten::mm", "aten::relu", "aten::copy_"]
     paths = {row["module_id"]: row["path"] for row in linked.rows("module")}
-    assert [paths[linked.device(row)["module_id"]] for row in other] == [
-        "mlp.0", "mlp.1", "mlp.2",
-    ]  # fmt: skip
+    assert [paths[linked.device(row)["module_id"]] for row in other] == ["mlp.0", "mlp.1", "mlp.2"]
     captured = {row["id"]: row for row in linked.rows("captured_event")}
     nodes = [captured[linked.device(row)["captured_id"]] for row in other]
     assert [(one["capture"], one["node"]) for one in nodes] == [(1, 0), (1, 1), (1, 2)]
@@ -171,9 +169,7 @@ def test_backward_is_captured_in_a_thread_of_its_own(recording):
     recording.operator("aten::mul", 1500, 1520, thread=1)
     recording.host("runtime", "cudaLaunchKernel", 1501, 1505, 1, launched_kernel="mul")
     rows = replay(recording, 3000, [*names(SMALL), "mul"])
-    assert operators(recording.link(), rows) == [
-        "aten::mm", "aten::relu", "aten::copy_", "aten::mul",
-    ]  # fmt: skip
+    assert operators(recording.link(), rows) == ["aten::mm", "aten::relu", "aten::copy_", "aten::mul"]
 
 
 def test_captures_at_one_time_have_their_own_threads_launches(recording):

@@ -58,10 +58,7 @@ def test_healthy_recording_passes_every_check(recording):
 
 
 def memory(time, size, total, device=0):
-    return {
-        "time_ns": time, "device_kind": "cuda", "device": device, "bytes": size,
-        "total_allocated_bytes": total,
-    }  # fmt: skip
+    return {"time_ns": time, "device_kind": "cuda", "device": device, "bytes": size, "total_allocated_bytes": total}
 
 
 def test_a_total_that_the_recorded_allocations_do_not_lead_to_is_counted(recording):

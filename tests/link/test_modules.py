@@ -207,9 +207,7 @@ def test_hierarchy_tells_calls_by_runs_of_operators(recording):
     for n, name in enumerate(["a", "a", "b", "a"]):
         text = f"TOP(Net)::forward.{name}(Linear)::forward."
         recording.operator("aten::mm", 10 * n, 10 * n + 5, module_hierarchy=text)
-    assert {path: calls for path, (_, calls) in tree(recording.link()).items()} == {
-        "Net": 1, "a": 2, "b": 1,
-    }  # fmt: skip
+    assert {path: calls for path, (_, calls) in tree(recording.link()).items()} == {"Net": 1, "a": 2, "b": 1}
 
 
 def test_module_that_backward_computes_anew_is_the_one_of_the_forward(recording):

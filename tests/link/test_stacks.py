@@ -10,8 +10,7 @@ from stepscope.link import stacks
 
 def stack_of(linked, row):
     number = linked.host(row)["stack_id"]
-    known = dict(zip(*(linked.column("call_stack", one) for one in ("stack_id", "frames")),
-                     strict=True))  # fmt: skip
+    known = dict(zip(*(linked.column("call_stack", one) for one in ("stack_id", "frames")), strict=True))
     return None if number is None else known[number]
 
 

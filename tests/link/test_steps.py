@@ -146,9 +146,7 @@ def test_work_beside_several_steps_leaves_each_its_time(recording):
         recording.kernel(100 * step + 5, 100 * step + 95, step + 1)
     recording.launch(10, 15, 9)
     recording.kernel(20, 280, 9, stream=8)  # an all-reduce of the first step runs beside the next two
-    assert [row[1:3] for row in steps(recording.link())] == [
-        (0, 95), (100, 195), (200, 295), (300, 395)
-    ]  # fmt: skip
+    assert [row[1:3] for row in steps(recording.link())] == [(0, 95), (100, 195), (200, 295), (300, 395)]
 
 
 def test_step_ends_with_its_work_though_a_rest_of_the_next_is_done_before(recording):

@@ -88,9 +88,7 @@ def test_a_parameter_of_none_takes_its_default(store):
 
 def test_checks_that_bear_on_it_come_with_the_answer(store):
     answer = ask(toy, store)
-    assert [check["check"] for check in answer.checks] == [
-        "duration_overrun", "stream_overlap", "truncated",
-    ]  # fmt: skip
+    assert [check["check"] for check in answer.checks] == ["duration_overrun", "stream_overlap", "truncated"]
     assert answer.unreliable
 
 

@@ -138,9 +138,7 @@ def test_a_folder_that_nobody_may_write_stays_as_it_is(directory: Path, made: Ca
         directory.chmod(0o755)
 
 
-CHECK = {
-    "rank": 0, "span": 0, "check": "cut", "severity": "note", "count": 1, "affects": "", "explanation": "x"
-}  # fmt: skip
+CHECK = {"rank": 0, "span": 0, "check": "cut", "severity": "note", "count": 1, "affects": "", "explanation": "x"}
 
 
 @pytest.mark.parametrize(

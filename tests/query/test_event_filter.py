@@ -20,9 +20,7 @@ def found(make_scope, pattern: str) -> list[str]:
 @pytest.mark.parametrize(
     ("pattern", "names"),
     [
-        ("aten::mm", ["aten::mm"]),
-        ("aten::mm*", ["aten::mm", "aten::mm_"]),
-        ("aten::mm?", ["aten::mm_"]),
+        ("aten::mm", ["aten::mm"]), ("aten::mm*", ["aten::mm", "aten::mm_"]), ("aten::mm?", ["aten::mm_"]),
         ("*mm*", ["aten::mm", "aten::mm_", "void gemm<float*>(int[2])"]),
         ("*<float*>(int[2])", ["void gemm<float*>(int[2])"]), ("a?b", ["a\nb", "a.b", "axb"]), ("a.*", ["a.b"]),
         ("*'*", []), ("/mm$/", ["aten::mm"]), ("/(?i)aten::mm$/", ["aten::mm", "aten::MM"]),
@@ -55,10 +53,8 @@ def test_a_window_is_in_seconds_where_it_has_no_unit(text, window):
 
 
 @pytest.mark.parametrize(
-    "window",
-    ["", "5", "2s:1s", "1s:1s", "a:b", "1s:b", "1:2:3", "inf:", "nan:1", (1,), (2, 1), (0, 1.5), 7,
-     (True, 2)],
-)  # fmt: skip
+    "window", ["", "5", "2s:1s", "1s:1s", "a:b", "1s:b", "1:2:3", "inf:", "nan:1", (1,), (2, 1), (0, 1.5), 7, (True, 2)]
+)
 def test_anything_else_is_no_window(window):
     with pytest.raises(UsageError, match="is not a stretch of time") as caught:
         event_filter(window=window)
@@ -80,9 +76,8 @@ def test_a_pattern_that_names_nothing_is_refused(pattern):
 
 ABOUT = {
     "events": {
-        "operators", "kernels", "modules", "copies", "classes", "roofline", "tensor-cores",
-        "prof", "annotations", "synchronizations",
-        "gpu-summary", "api-summary", "gpu-trace",
+        "operators", "kernels", "modules", "copies", "classes", "roofline", "tensor-cores", "prof", "annotations",
+        "synchronizations", "gpu-summary", "api-summary", "gpu-trace",
     },
     "time": {"steps", "device-time", "idle", "utilization", "counters"},
     "recording": {"summary", "findings", "phases", "inline", "checks", "sources", "scaling", "metrics", "metrics-diff"},

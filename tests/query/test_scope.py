@@ -12,8 +12,7 @@ from stepscope.store.open import Store
 
 TWO_RANKS = {
     "step": [
-        {"rank": 0, "step": 3, "start_ns": 0, "end_ns": 10},
-        {"rank": 0, "step": 4, "start_ns": 10, "end_ns": 20},
+        {"rank": 0, "step": 3, "start_ns": 0, "end_ns": 10}, {"rank": 0, "step": 4, "start_ns": 10, "end_ns": 20},
         {"rank": 1, "step": 3, "start_ns": 0, "end_ns": 10},
     ],
     "host_event": [

@@ -174,8 +174,10 @@ def test_several_traces_in_one_file_mark_every_answer(file, tmp_path, events):
 def test_window_keeps_what_begins_inside(file, tmp_path):
     directory = import_source(file, tmp_path / "store", window=(0, 50_000))
     assert rows(directory, "SELECT name FROM host_event ORDER BY start_ns") == [
-        {"name": "ProfilerStep#0"}, {"name": "aten::mm"}, {"name": "cudaLaunchKernel"},
-    ]  # fmt: skip
+        {"name": "ProfilerStep#0"},
+        {"name": "aten::mm"},
+        {"name": "cudaLaunchKernel"},
+    ]
 
 
 def test_links_that_a_window_cuts_leave_nothing_behind(tmp_path):
@@ -293,10 +295,7 @@ def test_rank_that_cannot_be_read_costs_no_other(parallel, tmp_path, monkeypatch
     store = import_source(folder, tmp_path / "store", ranks=[1, 2])
     assert rows(store, "SELECT DISTINCT rank FROM device_event") == [{"rank": 2}]
     assert rows(store, "SELECT count, explanation FROM data_check WHERE \"check\" = 'left_out'") == [
-        {
-            "count": 1,
-            "explanation": f"{folder / 'rank1.json'} could not be read and is in no answer: no format 'gone'.",
-        }
+        {"count": 1, "explanation": f"{folder / 'rank1.json'} could not be read and is in no answer: no format 'gone'."}
     ]
     assert not (store / "rank=00001").exists()
     with pytest.raises(SourceError, match="no format 'gone'"):

@@ -14,8 +14,7 @@ KERNELS = ["gemm", "relu"]
 
 
 def event(category, name, at, lasts, pid=1, **args):
-    return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": pid, "ts": at,
-            "dur": lasts, "args": args}  # fmt: skip
+    return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": pid, "ts": at, "dur": lasts, "args": args}
 
 
 def write(path, events, rank=0, world_size=1):
@@ -54,9 +53,7 @@ def test_the_capture_of_a_folder_is_no_second_recording_and_is_kept_in_the_store
     with stepscope.open(store) as trace:
         assert trace.ranks == (0,)
         assert [row["path"] for row in trace.ask("sources").rows()] == [str(recorded / "replay.json")]
-        assert [row["operator_name"] for row in trace.sql(_OPERATORS).rows()] == [
-            "aten::linear", "aten::relu",
-        ]  # fmt: skip
+        assert [row["operator_name"] for row in trace.sql(_OPERATORS).rows()] == ["aten::linear", "aten::relu"]
         (row,) = trace.sql("SELECT path, rule, replays FROM capture").rows()
         assert row == {"path": str(recorded / "capture.json"), "rule": "file", "replays": 1}
 

@@ -73,9 +73,7 @@ def test_a_page_of_details_has_a_line_a_metric_among_what_the_program_prints(tab
     (launch,) = tables.measured_kernel.to_pylist()
     assert launch | {"measured": 0} == launch
     shape = ("grid", "blocks", "block", "threads", "dur_ns", "device", "stream", "launches", "tool")
-    assert [launch[name] for name in shape] == [
-        "32,4,1", 128, "256,1,1", 256, 1_234_500, 0, 7, 1, "Nsight Compute",
-    ]  # fmt: skip
+    assert [launch[name] for name in shape] == ["32,4,1", 128, "256,1,1", 256, 1_234_500, 0, 7, 1, "Nsight Compute"]
     assert not tables.report.lost
 
 
@@ -102,9 +100,7 @@ def test_an_old_page_of_details_has_old_labels_and_no_shape(table):
         ("compute_throughput", 12.5, "%"), (None, 640.0, None), ("dram_read_bytes", 2.5e6, "byte"),
     ]  # fmt: skip
     (launch,) = tables.measured_kernel.to_pylist()
-    assert (launch["grid"], launch["blocks"], launch["block"], launch["threads"]) == (
-        None, 640, None, None,
-    )  # fmt: skip
+    assert (launch["grid"], launch["blocks"], launch["block"], launch["threads"]) == (None, 640, None, None)
 
 
 RAW = '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream"'

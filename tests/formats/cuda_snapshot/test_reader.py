@@ -88,9 +88,7 @@ def test_a_stack_tells_the_part_of_the_step_the_operator_and_the_programs_frames
         played.take(512 * place, 10, stack)
     tables = read(played.snapshot())
     events = tables.memory_event
-    assert column(events, "role") == [
-        "forward", "backward", "optimizer", "parameters", "backward", None,
-    ]  # fmt: skip
+    assert column(events, "role") == ["forward", "backward", "optimizer", "parameters", "backward", None]
     assert column(events, "operator_name") == [None] * 4 + ["aten::sum"] * 2
     texts = dict(zip(*(column(tables.call_stack, name) for name in ("stack_id", "frames")), strict=True))
     assert texts[column(events, "stack_id")[0]] == "/job/model.py(12): forward;/job/train.py(40): main"
@@ -121,9 +119,7 @@ def test_devices_are_kept_apart_and_annotations_are_moments(read):
         (0, 20), (1, 10),
     ]  # fmt: skip
     (mark,) = tables.instant.to_pylist()
-    assert (mark["name"], mark["time_ns"], mark["args"]) == (
-        "ProfilerStep#3", 0, '{"stage": "START", "device": 0}',
-    )  # fmt: skip
+    assert (mark["name"], mark["time_ns"], mark["args"]) == ("ProfilerStep#3", 0, '{"stage": "START", "device": 0}')
     assert column(tables.device, "device") == [0, 1]
 
 

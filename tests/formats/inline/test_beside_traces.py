@@ -15,10 +15,9 @@ from stepscope.formats.runs import find_run
 def _trace(epoch_us, **distributed):
     document = {
         "traceEvents": [
-            {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1,
-             "ts": epoch_us, "dur": 1, "args": {}}
+            {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": epoch_us, "dur": 1, "args": {}}
         ]
-    }  # fmt: skip
+    }
     if distributed:
         document["distributedInfo"] = distributed
     return json.dumps(document)

@@ -7,8 +7,7 @@ SUMMARY = {
     "counted_steps": 10,
     "step": {"mean_ns": 100.0, "max_ns": 300, "statistics": {"median_ns": 90.0, "p95_ns": 200.0}},
     "phases": {
-        "input_wait": {"mean_ns": 60.0, "max_ns": 200, "statistics": None},
-        "host_to_device": None,
+        "input_wait": {"mean_ns": 60.0, "max_ns": 200, "statistics": None}, "host_to_device": None,
         "forward": {"mean_ns": 40.0, "max_ns": 90},
     },
     "steps": 40, "timed_steps": 20, "timed_every": 2, "timing_ns": 7, "disturbed_steps": 3, "unobserved_steps": 4,

@@ -206,8 +206,7 @@ KINDS = [
         fact=lambda t: (
             sorted(columns(t.counter, "track", "series", "time_ns", "value"))
             == [
-                ("GPU power", "limit", 9_500, 700.0),
-                ("GPU power", "watts", 9_500, 310.5),
+                ("GPU power", "limit", 9_500, 700.0), ("GPU power", "watts", 9_500, 310.5),
                 ("dram", "GB/s", 10_500, 1200.0),
             ]
             and columns(t.memory_event, "time_ns", "bytes", "total_allocated_bytes") == [(11_500, -1_024, -512)]

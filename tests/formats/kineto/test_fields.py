@@ -39,13 +39,12 @@ def test_a_collective_has_its_number_in_the_group_and_its_communicator(read_even
     ("told", "ranks"),
     [
         ({"Global rank start": 2, "Global rank stride": 3}, "[2, 5, 8, 11]"),
-        ({"Global rank start": 2, "Global rank stride": 3, "Process Group Ranks": "[1, 2, 3, 4]"},
-         "[1, 2, 3, 4]"),
+        ({"Global rank start": 2, "Global rank stride": 3, "Process Group Ranks": "[1, 2, 3, 4]"}, "[1, 2, 3, 4]"),
         ({"Global rank start": -1, "Global rank stride": -1}, None),
         ({"Process Group Ranks": "[0, 1, ..., 511]"}, None),
         ({"Global rank start": 0, "Global rank stride": 1, "Group size": 10**12}, None),
     ],
-)  # fmt: skip
+)
 def test_the_ranks_of_a_long_group_follow_from_the_first_and_their_distance(read_events, told, ranks):
     tables = read_events([op("record_param_comms", 1, 5, **(MESSAGE | told))])
     assert one(tables.collective_args)["group_ranks"] == ranks
@@ -75,10 +74,9 @@ def test_the_priority_of_a_kernels_stream(read_events):
 )
 def test_what_limits_a_kernels_occupancy(read_events, told, limit):
     occupancy = {"activeBlocksPerMultiprocessor": 2, "blockLimitRegs": 2, "limitingFactors": told}
-    tables = read_events([
-        kernel("gemm", 1, 5, **{"est. achieved occupancy %": 31, "occupancy": occupancy}),
-        kernel("relu", 8, 5),
-    ])  # fmt: skip
+    tables = read_events(
+        [kernel("gemm", 1, 5, **{"est. achieved occupancy %": 31, "occupancy": occupancy}), kernel("relu", 8, 5)]
+    )
     gemm, relu = tables.device_event.to_pylist()
     assert (gemm["occupancy_limit"], gemm["occupancy_ratio"]) == (limit, 0.31)
     assert relu["occupancy_limit"] is None
@@ -125,9 +123,7 @@ def test_metrics_of_kernels_and_samples_over_time(read_events):
     assert tables.kernel_metric.to_pylist() == [
         {"measured": 0, "device_row": 1, "kernel": "gemm", "metric": metric, "kind": kind,
          "value": value, "min": None, "max": None, "unit": None, "tool": "CUPTI"}
-        for (metric, value), kind in zip(
-            measured["args"].items(), ("dram_read_bytes", None), strict=True
-        )
+        for (metric, value), kind in zip(measured["args"].items(), ("dram_read_bytes", None), strict=True)
     ]  # fmt: skip
     assert tables.counter.to_pylist() == [
         {"track": "CUPTI PM Sampling",

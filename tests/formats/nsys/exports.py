@@ -61,11 +61,10 @@ class Nsys:
             nameId=self.text("cudaLaunchKernel_v7000"),
         )  # fmt: skip
         return self.insert(
-            "CUPTI_ACTIVITY_KIND_KERNEL", start=start, end=end, deviceId=device, contextId=device + 1,
-            streamId=7, correlationId=correlation, globalPid=global_pid(pid),
-            demangledName=self.text(kernel), shortName=self.text(kernel.partition("<")[0]),
-            gridX=80, gridY=2, gridZ=1, blockX=128, blockY=1, blockZ=1, registersPerThread=32,
-            staticSharedMemory=16, dynamicSharedMemory=32, graphNodeId=0,
+            "CUPTI_ACTIVITY_KIND_KERNEL", start=start, end=end, deviceId=device, contextId=device + 1, streamId=7,
+            correlationId=correlation, globalPid=global_pid(pid), demangledName=self.text(kernel),
+            shortName=self.text(kernel.partition("<")[0]), gridX=80, gridY=2, gridZ=1, blockX=128, blockY=1,
+            blockZ=1, registersPerThread=32, staticSharedMemory=16, dynamicSharedMemory=32, graphNodeId=0,
         )  # fmt: skip
 
     def range(

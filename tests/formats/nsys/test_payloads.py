@@ -24,18 +24,16 @@ def nsys(tmp_path):
             (ALL_REDUCE, OPERATION, "Reduction operation", 16),
         ):  # fmt: skip
             made.insert(
-                "NVTX_PAYLOAD_SCHEMA_ENTRIES", domainId=NCCL, schemaId=schema, type=kind, name=name,
-                offset=offset,
-            )  # fmt: skip
+                "NVTX_PAYLOAD_SCHEMA_ENTRIES", domainId=NCCL, schemaId=schema, type=kind, name=name, offset=offset
+            )
     made.insert("NVTX_PAYLOAD_ENUM_ENTRIES", domainId=NCCL, enumId=OPERATION, name="Sum", value=0)
     return made
 
 
 def given(nsys, start, end, name, domain=0, **values):
     return nsys.insert(
-        "NVTX_EVENTS", start=start, end=end, eventType=59, category=None, text=None,
-        textId=nsys.text(name), globalTid=global_tid(PROCESS), domainId=domain,
-        **(dict.fromkeys(GIVEN) | values),
+        "NVTX_EVENTS", start=start, end=end, eventType=59, category=None, text=None, textId=nsys.text(name),
+        globalTid=global_tid(PROCESS), domainId=domain, **(dict.fromkeys(GIVEN) | values),
     )  # fmt: skip
 
 

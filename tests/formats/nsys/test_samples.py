@@ -93,14 +93,8 @@ def test_network_cards_are_kept_with_the_first_process(tmp_path):
         nsys.launch(100, 1, "gemm", 110, 200, pid=pid)
     nsys.insert("TARGET_INFO_NIC_INFO", nicId=0, name="mlx5_0")
     nsys.insert("NIC_ID_MAP", nicId=0, globalId=77)
-    nsys.insert(
-        "TARGET_INFO_NETWORK_METRICS", metricsListId=0, metricsIdx=6, name="IB: Bytes sent",
-        unit="bytes/ms",
-    )  # fmt: skip
-    nsys.insert(
-        "NET_NIC_METRIC", start=120, end=1120, globalId=77, portId=1, metricsListId=0, metricsIdx=6,
-        value=4096,
-    )  # fmt: skip
+    nsys.insert("TARGET_INFO_NETWORK_METRICS", metricsListId=0, metricsIdx=6, name="IB: Bytes sent", unit="bytes/ms")
+    nsys.insert("NET_NIC_METRIC", start=120, end=1120, globalId=77, portId=1, metricsListId=0, metricsIdx=6, value=4096)
     columns = ("track", "series", "kind", "unit", "pid", "time_ns", "value")
     found = ("network metrics", "IB: Bytes sent", "network_send", "bytes/ms", "mlx5_0:1", 20, 4096.0)
     assert counted(nsys.read("pid 144"), *columns) == [found]
@@ -137,14 +131,12 @@ def test_a_metrics_kind_and_unit_are_told_by_its_name(series, expected):
 def stack(nsys, sample_id, at, *frames, tid=PROCESS):
     """A sample, its frames innermost first, each as function and library."""
     nsys.insert(
-        "COMPOSITE_EVENTS", id=sample_id, start=at, cpu=0, threadState=1, globalTid=global_tid(tid),
-        cpuCycles=1,
-    )  # fmt: skip
+        "COMPOSITE_EVENTS", id=sample_id, start=at, cpu=0, threadState=1, globalTid=global_tid(tid), cpuCycles=1
+    )
     for depth, (symbol, module) in reversed(list(enumerate(frames))):
         nsys.insert(
-            "SAMPLING_CALLCHAINS", id=sample_id, symbol=nsys.text(symbol),
-            module=nsys.text(module), unresolved=1 if symbol.startswith("0x") else None,
-            stackDepth=depth,
+            "SAMPLING_CALLCHAINS", id=sample_id, symbol=nsys.text(symbol), module=nsys.text(module),
+            unresolved=1 if symbol.startswith("0x") else None, stackDepth=depth,
         )  # fmt: skip
     return nsys
 
@@ -187,9 +179,8 @@ def test_calls_to_cuda_and_to_the_system_have_their_call_stacks(nsys):
     ):
         for depth, (symbol, module) in enumerate(frames):
             nsys.insert(
-                table, id=chain, symbol=nsys.text(symbol), module=nsys.text(module),
-                unresolved=None, stackDepth=depth,
-            )  # fmt: skip
+                table, id=chain, symbol=nsys.text(symbol), module=nsys.text(module), unresolved=None, stackDepth=depth
+            )
     for table, at, chain in (
         ("CUPTI_ACTIVITY_KIND_RUNTIME", 0, 1), ("CUPTI_ACTIVITY_KIND_RUNTIME", 10, None),
         ("CUPTI_ACTIVITY_KIND_RUNTIME", 20, 2), ("OSRT_API", 30, 1),

@@ -73,14 +73,12 @@ class Nvprof:
     def launch(self, at: int, correlation: int, kernel: str, start: int, end: int, thread: int = MAIN) -> Nvprof:
         """A kernel and the call that launched it."""
         self.insert(
-            "RUNTIME", cbid=LAUNCH_KERNEL, start=at, end=at + 2, processId=7, threadId=thread,
-            correlationId=correlation,
-        )  # fmt: skip
+            "RUNTIME", cbid=LAUNCH_KERNEL, start=at, end=at + 2, processId=7, threadId=thread, correlationId=correlation
+        )
         return self.insert(
-            "CONCURRENT_KERNEL", start=start, end=end, deviceId=0, contextId=1, streamId=7,
-            gridX=80, gridY=2, gridZ=1, blockX=128, blockY=1, blockZ=1, staticSharedMemory=16,
-            dynamicSharedMemory=32, registersPerThread=24, correlationId=correlation,
-            name=self.string(kernel),
+            "CONCURRENT_KERNEL", start=start, end=end, deviceId=0, contextId=1, streamId=7, gridX=80, gridY=2,
+            gridZ=1, blockX=128, blockY=1, blockZ=1, staticSharedMemory=16, dynamicSharedMemory=32,
+            registersPerThread=24, correlationId=correlation, name=self.string(kernel),
         )  # fmt: skip
 
     def ranges(self, *given: tuple[int, int, str], thread: int = MAIN, domain: str = "") -> Nvprof:

@@ -113,9 +113,7 @@ def test_units_below_the_names_of_a_text_are_those_of_its_columns(log):
         "0.000000  6.624000            (640 1 1)  Tesla V100-SXM2        7  gemm            114.978095  0.5",
         "444.2840  3.168000            (274 1 1)  Tesla V100-SXM2        7  relu             12.500000  0.7",
     )  # fmt: skip
-    assert rows(tables.device_event, "name", "start_ns", "dur_ns") == [
-        ("gemm", 0, 6624), ("relu", 444_284, 3168),
-    ]  # fmt: skip
+    assert rows(tables.device_event, "name", "start_ns", "dur_ns") == [("gemm", 0, 6624), ("relu", 444_284, 3168)]
     assert rows(tables.kernel_metric, "metric", "value", "unit")[:2] == [
         ("dram_read_throughput", pytest.approx(114.978095 * 2**30), "byte/s"), ("ipc", 0.5, None),
     ]  # fmt: skip

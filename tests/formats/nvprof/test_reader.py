@@ -129,10 +129,7 @@ def test_a_broadcast_is_undone_and_its_gradient_accumulated(nvprof):
 
 
 def test_gradients_of_a_convolution_get_their_shapes_from_the_forward(nvprof):
-    given = (
-        tensor(2, 3, 8, 8), tensor(4, 3, 3, 3), scalar(None), scalar((2, 2)), scalar(1),
-        scalar((1, 1)), scalar(1),
-    )  # fmt: skip
+    given = (tensor(2, 3, 8, 8), tensor(4, 3, 3, 3), scalar(None), scalar((2, 2)), scalar(1), scalar((1, 1)), scalar(1))
     nvprof.ranges(
         (0, 20, call("torch", "conv2d", *given)), (1, 19, "conv2d, seq = 4"), (2, 18, "cudnn_convolution, seq = 4")
     ).ranges(
@@ -155,10 +152,7 @@ def test_gradients_of_a_convolution_get_their_shapes_from_the_forward(nvprof):
     ("function", "given", "nodes", "derived"),
     [
         ("bmm", (tensor(2, 3, 4), tensor(2, 4, 5)), ("BmmBackward", "bmm"), [[2, 4, 3], [2, 3, 5]]),
-        (
-            "addmm", (tensor(5), tensor(3, 4), tensor(4, 5)), ("AddmmBackward", "mm"),
-            [[4, 3], [3, 5]],
-        ),
+        ("addmm", (tensor(5), tensor(3, 4), tensor(4, 5)), ("AddmmBackward", "mm"), [[4, 3], [3, 5]]),
         ("mul", (tensor(3, 1), tensor(1, 5)), ("MulBackward0", "mul"), [[3, 5], [3, 5]]),
         ("relu", (tensor(3, 4),), ("ReluBackward0", "threshold_backward"), [[3, 4], [3, 4], []]),
         (
@@ -344,9 +338,7 @@ def test_samples_of_clocks_temperature_and_power_are_counters(nvprof):
     nvprof.launch(100, 5, "gemm", 104, 109)
     for kind, *numbers in ((1, 1380, 877, 3, 16, 0), (2, 61), (3, 152_000, 250_000), (9, 1), (4,)):
         data = struct.pack(f"<{len(numbers)}I", *numbers)
-        nvprof.insert(
-            "ENVIRONMENT", deviceId=0, timestamp=90, environmentKind=kind, data=data
-        )  # fmt: skip
+        nvprof.insert("ENVIRONMENT", deviceId=0, timestamp=90, environmentKind=kind, data=data)
     nvprof.insert("ENVIRONMENT", deviceId=0, timestamp=-1, environmentKind=2, data=b"1234")
     names = ("series", "kind", "unit", "pid", "time_ns", "value")
     found = [tuple(row[name] for name in names) for row in nvprof.read().counter.to_pylist()]
