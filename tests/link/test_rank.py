@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.link.conftest import table as arrow_table
 
 from stepscope.formats import tables, vocabulary
 from stepscope.link.rank import link_rank
@@ -167,18 +168,6 @@ def _recording(host_events, device_events):
         for kind, start, dur, stream, correlation, external_id in device_events
     ]  # fmt: skip
     return tables.RankTables(
-        tables.Facts(), tables.ReadReport(), host_event=_table(host_rows, tables.READ["host_event"]),
-        device_event=_table(device_rows, tables.READ["device_event"]),
+        tables.Facts(), tables.ReadReport(), host_event=arrow_table(host_rows, tables.READ["host_event"]),
+        device_event=arrow_table(device_rows, tables.READ["device_event"]),
     )  # fmt: skip
-
-
-def _table(rows, schema):
-    return pa.Table.from_arrays(
-        [
-            pa.array([row.get(column.name) for row in rows], pa.string()).dictionary_encode()
-            if pa.types.is_dictionary(column.type)
-            else pa.array([row.get(column.name) for row in rows], column.type)
-            for column in schema
-        ],
-        schema=schema,
-    )

@@ -73,18 +73,17 @@ def test_no_line_is_wider_than_asked():
         assert max(map(len, grid_text(table, width=width, most=20).splitlines())) <= width
 
 
-def test_a_long_name_keeps_its_beginning_and_its_end():
-    assert shortened("void at::native::elementwise_kernel<128, 4>", 24) == "void at::native:…128, 4>"
-    assert shortened("short", 24) == "short"
-
-
-def test_a_long_path_keeps_its_end():
-    assert shortened("/data/runs/2026/worker0.pt.trace.json.gz", 24) == "…orker0.pt.trace.json.gz"
-
-
-def test_a_long_frame_keeps_its_file_line_and_function():
-    frame = "transformers/models/bert/modeling_bert.py(364): forward"
-    assert shortened(frame, 32) == "…/modeling_bert.py(364): forward"
+@pytest.mark.parametrize(
+    ("text", "width", "shown"),
+    [
+        ("void at::native::elementwise_kernel<128, 4>", 24, "void at::native:…128, 4>"),
+        ("short", 24, "short"),
+        ("/data/runs/2026/worker0.pt.trace.json.gz", 24, "…orker0.pt.trace.json.gz"),
+        ("transformers/models/bert/modeling_bert.py(364): forward", 32, "…/modeling_bert.py(364): forward"),
+    ],
+)
+def test_a_long_name_keeps_both_ends_a_path_its_end_and_a_frame_its_function(text, width, shown):
+    assert shortened(text, width) == shown
 
 
 def test_rows_left_out_are_counted():

@@ -22,28 +22,17 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_cache")]
 
 
 def trace(rank=None, steps=2, base=0, name="aten::mm"):
+    on_host = {"ph": "X", "pid": 1, "tid": 1}
     events = []
     for step in range(steps):
-        at = 1 + step * 100
-        events.append(
-            {
-                "ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": at,
-                "dur": 90,
-            }
-        )  # fmt: skip
-        events.append({"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": at + 10, "dur": 20})
-        events.append(
-            {
-                "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": at + 12,
-                "dur": 3, "args": {"correlation": step + 1},
-            }
-        )  # fmt: skip
-        events.append(
-            {
-                "ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": at + 20, "dur": 30,
-                "args": {"device": 0, "stream": 7, "correlation": step + 1},
-            }
-        )  # fmt: skip
+        at, link = 1 + step * 100, {"correlation": step + 1}
+        work = {"device": 0, "stream": 7, **link}
+        events += [
+            on_host | {"cat": "user_annotation", "name": f"ProfilerStep#{step}", "ts": at, "dur": 90},
+            on_host | {"cat": "cpu_op", "name": name, "ts": at + 10, "dur": 20},
+            on_host | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at + 12, "dur": 3, "args": link},
+            {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": at + 20, "dur": 30, "args": work},
+        ]
     described = {"traceEvents": events, "baseTimeNanoseconds": base}
     if rank is not None:
         described["distributedInfo"] = {"rank": rank, "world_size": 4}
@@ -55,6 +44,25 @@ def file(tmp_path):
     path = tmp_path / "trace.json"
     path.write_text(json.dumps(trace()))
     return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "run"
+    path.mkdir()
+    return path
+
+
+def write_ranks(folder, count, **options):
+    for rank in range(count):
+        (folder / f"rank{rank}.json").write_text(json.dumps(trace(rank, **options)))
+
+
+@pytest.fixture
+def in_processes(monkeypatch):
+    """Imports each rank in a process of its own, two at a time."""
+    monkeypatch.setattr(build, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
 
 
 def rows(directory, query):
@@ -94,9 +102,7 @@ def test_store_is_replaced_and_anything_else_is_not(file, tmp_path):
     assert (tmp_path / "mine" / "thesis.tex").exists()
 
 
-def test_ranks_of_a_folder_share_one_clock(tmp_path):
-    folder = tmp_path / "run"
-    folder.mkdir()
+def test_ranks_of_a_folder_share_one_clock(folder, tmp_path):
     for rank, base in ((0, 1_000_000), (1, 1_250_000)):
         (folder / f"rank{rank}.json").write_text(json.dumps(trace(rank, base=base)))
     directory = import_source(folder, tmp_path / "store")
@@ -105,9 +111,7 @@ def test_ranks_of_a_folder_share_one_clock(tmp_path):
     assert rows(directory, "SELECT DISTINCT world_size FROM rank") == [{"world_size": 4}]
 
 
-def test_spans_of_a_rank_have_their_own_ids_and_keep_their_distance(tmp_path):
-    folder = tmp_path / "run"
-    folder.mkdir()
+def test_spans_of_a_rank_have_their_own_ids_and_keep_their_distance(folder, tmp_path):
     (folder / "worker0.1700000000000.pt.trace.json").write_text(json.dumps(trace(base=5_000_000)))
     (folder / "worker0.1700000009999.pt.trace.json").write_text(json.dumps(trace(base=9_000_000)))
     directory = import_source(folder, tmp_path / "store")
@@ -123,11 +127,8 @@ def test_spans_of_a_rank_have_their_own_ids_and_keep_their_distance(tmp_path):
     assert rows(directory, "SELECT count(*) AS n FROM stream") == [{"n": 1}]
 
 
-def test_chosen_ranks_and_steps_alone_are_imported(tmp_path):
-    folder = tmp_path / "run"
-    folder.mkdir()
-    for rank in range(3):
-        (folder / f"rank{rank}.json").write_text(json.dumps(trace(rank, steps=3)))
+def test_chosen_ranks_and_steps_alone_are_imported(folder, tmp_path):
+    write_ranks(folder, 3, steps=3)
     directory = import_source(folder, tmp_path / "store", ranks=[2], steps=[1])
     # The kernels before and after it on its stream are there too, and in no step.
     counts = "SELECT rank, step, count(*) AS n FROM device_event GROUP BY ALL ORDER BY step"
@@ -140,9 +141,7 @@ def test_chosen_ranks_and_steps_alone_are_imported(tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_steps_are_looked_for_in_all_recordings_of_a_rank(tmp_path):
-    folder = tmp_path / "run"
-    folder.mkdir()
+def test_steps_are_looked_for_in_all_recordings_of_a_rank(folder, tmp_path):
     first, later = trace(0, steps=2), trace(0, steps=4, base=10**9)
     (folder / "a.json").write_text(json.dumps(first))
     (folder / "b.json").write_text(json.dumps(later))
@@ -218,9 +217,7 @@ def test_a_store_of_a_window_that_cuts_calls_and_steps_is_sound(file, tmp_path):
     assert [inside((0, end)) for end in ends] == [([], count) for count in range(1, len(ends) + 1)]
 
 
-def test_launches_move_with_the_clock_of_their_rank(tmp_path):
-    folder = tmp_path / "run"
-    folder.mkdir()
+def test_launches_move_with_the_clock_of_their_rank(folder, tmp_path):
     (folder / "r0.json").write_text(json.dumps(trace(rank=0)))
     (folder / "r1.json").write_text(json.dumps(trace(rank=1, base=5_000)))
     directory = import_source(folder, tmp_path / "store")
@@ -231,11 +228,8 @@ def test_launches_move_with_the_clock_of_their_rank(tmp_path):
     assert rows(directory, moved) == [{"apart": 0}]
 
 
-def test_ranks_in_processes_give_the_same_store(tmp_path, monkeypatch):
-    folder = tmp_path / "run"
-    folder.mkdir()
-    for rank in range(3):
-        (folder / f"rank{rank}.json").write_text(json.dumps(trace(rank)))
+def test_ranks_in_processes_give_the_same_store(folder, tmp_path, monkeypatch):
+    write_ranks(folder, 3)
     alone = import_source(folder, tmp_path / "one")
     monkeypatch.setattr(build, "PARALLEL_BYTES", 0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
@@ -244,7 +238,7 @@ def test_ranks_in_processes_give_the_same_store(tmp_path, monkeypatch):
     assert rows(alone, query) == rows(together, query)
 
 
-def test_a_process_reads_one_rank_after_the_other(tmp_path, monkeypatch):
+def test_a_process_reads_one_rank_after_the_other(tmp_path, monkeypatch, in_processes):
     nsys = Nsys(tmp_path / "report.sqlite")
     for pid in range(144, 149):
         nsys.launch(100, 5, "gemm", 150, 190, pid=pid)
@@ -255,34 +249,24 @@ def test_a_process_reads_one_rank_after_the_other(tmp_path, monkeypatch):
         started.append(args)
         return start(*args, **options)
 
-    monkeypatch.setattr(build, "PARALLEL_BYTES", 0)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     monkeypatch.setattr(workers.subprocess, "Popen", noticed)
     store = import_source(tmp_path / "report.sqlite", tmp_path / "store")
     assert len(started) == 2
     assert rows(store, "SELECT count(DISTINCT rank) AS ranks FROM device_event") == [{"ranks": 5}]
 
 
-def test_processes_take_no_module_from_the_working_directory(tmp_path, monkeypatch):
-    folder = tmp_path / "run"
-    folder.mkdir()
-    for rank in range(2):
-        (folder / f"rank{rank}.json").write_text(json.dumps(trace(rank)))
+def test_processes_take_no_module_from_the_working_directory(folder, tmp_path, monkeypatch, in_processes):
+    write_ranks(folder, 2)
     for name in ("json", "pyarrow", "stepscope"):
         (folder / f"{name}.py").write_text("raise SystemExit('sent with the traces')")
-    monkeypatch.setattr(build, "PARALLEL_BYTES", 0)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     monkeypatch.chdir(folder)
     directory = import_source(".", tmp_path / "store")
     assert rows(directory, "SELECT count(DISTINCT rank) AS ranks FROM device_event") == [{"ranks": 2}]
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-def test_rank_that_cannot_be_read_costs_no_other(parallel, tmp_path, monkeypatch):
-    folder = tmp_path / "run"
-    folder.mkdir()
-    for rank in range(3):
-        (folder / f"rank{rank}.json").write_text(json.dumps(trace(rank)))
+def test_rank_that_cannot_be_read_costs_no_other(folder, parallel, tmp_path, monkeypatch):
+    write_ranks(folder, 3)
     source = chosen._source
 
     def of_no_format(one):
@@ -302,13 +286,9 @@ def test_rank_that_cannot_be_read_costs_no_other(parallel, tmp_path, monkeypatch
         import_source(folder, tmp_path / "none", ranks=[1])
 
 
-def test_error_in_a_process_is_the_users_error(tmp_path, monkeypatch):
-    folder = tmp_path / "run"
-    folder.mkdir()
+def test_error_in_a_process_is_the_users_error(folder, tmp_path, in_processes):
     for rank in range(2):
         (folder / f"rank{rank}.json").write_text(json.dumps(trace(rank))[:-60])
-    monkeypatch.setattr(build, "PARALLEL_BYTES", 0)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     with pytest.raises(DamagedSourceError):
         import_source(folder, tmp_path / "store", strict=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]

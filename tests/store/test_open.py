@@ -19,20 +19,27 @@ def starts(store: Store) -> list[tuple[int, int]]:
     return [(row["rank"], row["start_ns"]) for row in rows]
 
 
-def test_ranks_are_aligned_by_their_epoch_and_clock_offset(make_directory):
+EPOCH = 1_778_655_624_745_710_848
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "moved_ns"),
+    [
+        ({"start_epoch_ns": 1_000}, {"start_epoch_ns": 3_000, "clock_offset_ns": -500}, 1_500),
+        ({"start_epoch_ns": 5_000}, {}, 0),  # of unknown epoch
+        ({"start_epoch_ns": EPOCH}, {"start_epoch_ns": EPOCH + 1}, 1),
+    ],
+)
+def test_ranks_are_aligned_by_their_epoch_and_clock_offset(make_directory, first, second, moved_ns):
     directory = make_directory(
         {
-            "rank": [
-                {"rank": 0, "start_epoch_ns": 1_000},
-                {"rank": 1, "start_epoch_ns": 3_000, "clock_offset_ns": -500},
-            ],
+            "rank": [{"rank": 0, **first}, {"rank": 1, **second}],
             "host_event": [{**EVENT, "rank": 0}, {**EVENT, "rank": 1}],
         }
     )
     with Store.open(directory) as store:
-        assert starts(store) == [(0, 10), (1, 1_510)]
-        durations = store.sql("SELECT DISTINCT dur_ns FROM host_event").column(0).to_pylist()
-        assert durations == [5]
+        assert starts(store) == [(0, 10), (1, 10 + moved_ns)]
+        assert store.sql("SELECT DISTINCT dur_ns FROM host_event").column(0).to_pylist() == [5]
 
 
 def test_every_moment_of_a_step_moves_with_its_rank(make_directory):
@@ -45,29 +52,6 @@ def test_every_moment_of_a_step_moves_with_its_rank(make_directory):
     with Store.open(directory) as store:
         (row,) = store.sql("SELECT start_ns, end_ns, host_start_ns, host_end_ns FROM step").to_pylist()
     assert list(row.values()) == [101, 109, 102, 108]
-
-
-def test_a_rank_of_unknown_epoch_is_left_where_it_is(make_directory):
-    directory = make_directory(
-        {
-            "rank": [{"rank": 0, "start_epoch_ns": 5_000}, {"rank": 1}],
-            "host_event": [{**EVENT, "rank": 0}, {**EVENT, "rank": 1}],
-        }
-    )
-    with Store.open(directory) as store:
-        assert starts(store) == [(0, 10), (1, 10)]
-
-
-def test_epoch_nanoseconds_are_exact(make_directory):
-    epoch = 1_778_655_624_745_710_848
-    directory = make_directory(
-        {
-            "rank": [{"rank": 0, "start_epoch_ns": epoch}, {"rank": 1, "start_epoch_ns": epoch + 1}],
-            "host_event": [{**EVENT, "rank": 1}],
-        }
-    )
-    with Store.open(directory) as store:
-        assert starts(store) == [(1, 11)]
 
 
 def test_all_recordings_of_a_rank_are_read(make_directory):

@@ -16,23 +16,19 @@ def text_of(*events):
     return PADDING + ",".join(json.dumps(event) for event in events).encode()
 
 
-def test_key_is_new_once():
+@pytest.mark.parametrize(
+    ("before", "event", "new"),
+    [
+        ({"ts": 1, "Sequence number": 2}, {"ts": 9, "Sequence number": 77}, False),
+        ({"In split size": 1}, {"Out split size": 1}, True),  # long keys that end alike
+        ({"pid": 123456, "ts": 1}, {"pid": 7, "ts": 1}, False),
+        ({"pid": 123456, "ts": 1}, {"pid": 7.25, "ts": 1}, False),
+    ],
+)
+def test_key_is_new_once_whatever_lies_before_it(before, event, new):
     known = KnownKeys(BOUNDARY)
-    assert known.read(text_of({"ts": 1, "Sequence number": 2})).new
-    assert not known.read(text_of({"ts": 9, "Sequence number": 77})).new
-
-
-def test_long_keys_that_end_alike_are_told_apart():
-    known = KnownKeys(BOUNDARY)
-    assert known.read(text_of({"In split size": 1})).new
-    assert known.read(text_of({"Out split size": 1})).new
-
-
-def test_what_lies_before_a_short_key_does_not_matter():
-    known = KnownKeys(BOUNDARY)
-    known.read(text_of({"pid": 123456, "ts": 1}))
-    assert not known.read(text_of({"pid": 7, "ts": 1})).new
-    assert not known.read(text_of({"pid": 7.25, "ts": 1})).new
+    assert known.read(text_of(before)).new
+    assert bool(known.read(text_of(event)).new) == new
 
 
 keys = st.text(st.characters(codec="ascii", exclude_characters='"\\', min_codepoint=32), min_size=1, max_size=24)
