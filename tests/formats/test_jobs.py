@@ -100,15 +100,10 @@ def test_world_sizes_tell_jobs_apart(tmp_path):
     assert about(tmp_path) == {"of2": "world size 2", "of8": "world size 8"}
 
 
-def test_rank_3_of_8_is_not_of_the_job_of_rank_0_of_2(tmp_path):
+@pytest.mark.parametrize(("rank", "world"), [(3, 8), (5, None)])
+def test_rank_of_another_world_or_beyond_it_is_not_of_the_job_of_rank_0_of_2(tmp_path, rank, world):
     write(tmp_path / "a.json", rank=0, world=2)
-    write(tmp_path / "b.json", rank=3, world=8)
-    assert len(jobs(tmp_path)) == 2
-
-
-def test_a_rank_that_a_world_has_no_room_for_is_of_another_job(tmp_path):
-    write(tmp_path / "a.json", rank=0, world=2)
-    write(tmp_path / "b.json", rank=5)
+    write(tmp_path / "b.json", rank=rank, world=world)
     assert len(jobs(tmp_path)) == 2
 
 
@@ -307,9 +302,3 @@ def test_shared_traces_are_told_apart_as_they_were_recorded(tmp_path, shared_tra
     assert [rank for _, rank, _, _ in files] == list(range(8))
     (files,) = jobs(kineto / "resnet50_v100").values()
     assert [(rank, span) for _, rank, span, _ in files] == [(0, 0), (0, 1)]
-
-
-def test_ranks_that_seem_recorded_hours_apart_show_when(tmp_path):
-    write(tmp_path / "a.json", rank=0, world=2)
-    write(tmp_path / "b.json", rank=1, world=2, minute=120)
-    assert about(tmp_path) == {"a": "2023-11-14 22:13:20 UTC", "b": "2023-11-15 00:13:20 UTC"}

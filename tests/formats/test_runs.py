@@ -116,17 +116,6 @@ def test_other_files_in_the_folder_are_skipped_with_their_reason(tmp_path):
     assert all(reason for _, reason in run.skipped)
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"\x89PNG\r\n\x1a\n" + bytes(64), b"SQLite format 3\x00" + bytes(64), b"hello\n"]
-)
-def test_file_that_is_no_recording_is_named_for_what_it_is(tmp_path, content):
-    (tmp_path / "x.json").write_bytes(content)
-    with pytest.raises(SourceError) as caught:
-        find_run(tmp_path / "x.json")
-    assert caught.value.hint
-    assert "\n" not in caught.value.message
-
-
 def test_folder_without_recordings_says_so(tmp_path):
     with pytest.raises(SourceError, match="empty"):
         find_run(tmp_path)

@@ -358,18 +358,6 @@ def test_cache_that_cannot_be_written_says_what_to_do(file, tmp_path, monkeypatc
     assert "--no-cache" in caught.value.hint
 
 
-def test_oldest_stores_go_when_the_cache_is_full(file, tmp_path, monkeypatch):
-    first = open_source(file)
-    long_ago = 1_000_000_000
-    os.utime(first, (long_ago, long_ago))
-    monkeypatch.setenv("STEPSCOPE_CACHE_SIZE", "1")
-    other = tmp_path / "other.json"
-    other.write_text(json.dumps(trace(steps=3)))
-    second = open_source(other)
-    assert not first.exists()
-    assert second.exists()
-
-
 def test_two_commands_at_once_make_one_store(file, tmp_path):
     program = "import sys; from stepscope.store.build import open_source; print(open_source(sys.argv[1]))"
     running = [

@@ -164,7 +164,7 @@ def test_a_full_cache_deletes_stores_and_nothing_else(
         os.utime(folder, (10**9, 10**9))
     monkeypatch.setenv("STEPSCOPE_CACHE_SIZE", "1")
     file.write_text(json.dumps(trace(steps=3)))
-    open_source(file)
+    assert open_source(file).exists()
     assert not old.exists()
     assert (mine / "thesis.tex").exists()
     assert (alike / "thesis.tex").exists()

@@ -54,11 +54,6 @@ def test_long_times_that_come_late_in_the_file_are_exact_too(read_text):
     assert host(tables, "name", "start_ns")[-1] == ("z", 1778655624745710847)
 
 
-def test_whole_microseconds_are_noted_as_the_resolution(read_events):
-    assert read_events([op("a", 10, 2)]).facts.resolution_ns == 1000
-    assert read_events([op("a", 10, 2.5)]).facts.resolution_ns == 1
-
-
 def test_kernel_at_time_zero_keeps_its_launch_and_leaves_the_sums(read_events):
     tables = read_events([op("a", 1000, 5), kernel("k", 0, 0), kernel("k", 1001, 2)])
     device = tables.device_event.to_pylist()
@@ -68,12 +63,6 @@ def test_kernel_at_time_zero_keeps_its_launch_and_leaves_the_sums(read_events):
     ]
     assert device[0]["correlation"] == 1
     assert tables.report.damage == {"zero_timestamp": 1}
-
-
-def test_event_that_never_ended_ends_with_what_encloses_it(read_events):
-    tables = read_events([op("outer", 0, 100), op("inner", 10, -1), op("last", 200, 50)])
-    assert host(tables, "name", "dur_ns") == [("outer", 100_000), ("inner", 90_000), ("last", 50_000)]
-    assert tables.report.repaired == 1
 
 
 # -- shapes of files ---------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from stepscope.formats.damage import CLASSES
-from stepscope.formats.kineto.repair import RAW_NAME, NumberText, Repairer, RepairReport
+from stepscope.formats.kineto.repair import NumberText, Repairer, RepairReport
 
 A = b'{"ph": "X", "name": "a", "ts": 1, "dur": 2}'
 B = b'{"ph": "X", "name": "b", "ts": 3, "dur": 4, "args": {"stream": 7}}'
@@ -91,13 +91,6 @@ def test_objects_inside_arguments_are_no_events():
 
 
 # -- what can be repaired --------------------------------------------------------------------------
-
-
-def test_bytes_that_are_not_utf8_are_replaced_and_names_kept_apart():
-    first = repaired(b'{"ph": "X", "name": "m\xffm", "ts": 3}', "invalid_utf8")
-    second = repaired(b'{"ph": "X", "name": "m\xfem", "ts": 3}', "invalid_utf8")
-    assert first["name"] == second["name"] == "m\N{REPLACEMENT CHARACTER}m"
-    assert first["args"][RAW_NAME] != second["args"][RAW_NAME]
 
 
 @pytest.mark.parametrize(
