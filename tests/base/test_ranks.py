@@ -31,8 +31,18 @@ def test_nothing_set_is_rank_0_of_1() -> None:
         ),
         ({"PMIX_RANK": "6", "PMIX_SIZE": "7"}, ("PMIx", 6, None, 7)),
         ({"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1"}, ("PMI", 1, 1, 2)),
-        ({"MV2_COMM_WORLD_RANK": "1", "MV2_COMM_WORLD_SIZE": "2"}, ("MVAPICH", 1, None, 2)),
-        ({"FLUX_TASK_RANK": "9", "FLUX_JOB_SIZE": "10"}, ("Flux", 9, None, 10)),
+        (
+            {
+                "JSM_NAMESPACE_RANK": "3", "JSM_NAMESPACE_LOCAL_RANK": "1", "JSM_NAMESPACE_SIZE": "4",
+                "JSM_NAMESPACE_LOCAL_SIZE": "2", "LSB_JOBID": "12",
+            },
+            ("jsrun", 3, 1, 4),
+        ),
+        (
+            {"MV2_COMM_WORLD_RANK": "1", "MV2_COMM_WORLD_SIZE": "2", "MV2_COMM_WORLD_LOCAL_RANK": "0"},
+            ("MVAPICH", 1, 0, 2),
+        ),
+        ({"FLUX_TASK_RANK": "9", "FLUX_TASK_LOCAL_ID": "1", "FLUX_JOB_SIZE": "10"}, ("Flux", 9, 1, 10)),
         (SLURM, ("Slurm", 3, 1, 16)),
         ({"RANK": "1", "WORLD_SIZE": "2"}, ("RANK", 1, None, 2)),
         ({"PMIX_RANK": "6"}, ("PMIx", 6, None, 7)),  # a world is never smaller than its ranks

@@ -1,12 +1,11 @@
 """`stepscope plan`: from a script that is run for it, from a recording, and from a model."""
 
 import json
-import os
-import subprocess
 import sys
 import textwrap
 
 import pytest
+from tests.record.two_ranks import run_ranks
 
 from stepscope.record.plan import read_plan
 
@@ -277,28 +276,11 @@ while True:
 def test_all_ranks_end_at_the_same_iteration_and_the_first_writes(job):
     (job / "ranks.py").write_text(DISTRIBUTED)
     command = [sys.executable, "-m", "stepscope", "plan", "--", str(job / "ranks.py")]
-    running = [
-        subprocess.Popen(
-            [*command, str(job / "rendezvous")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "RANK": str(rank), "WORLD_SIZE": "2"},
-        )
-        for rank in range(2)
-    ]
-    try:
-        (first, said), (second, _) = (each.communicate(timeout=120) for each in running)
-    finally:
-        for each in running:
-            each.kill()
-            each.wait()
-    assert [each.returncode for each in running] == [0, 0], said
+    first, second = run_ranks([[*command, str(job / "rendezvous")]] * 2)
     assert "rank 0 of 2" in first
     assert '    "collective.all_reduce",' in first
     assert '    "1.backward",' in first
     assert second == ""
-    assert said.count("has been watched") == 1
 
 
 @needs_toml

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -143,7 +142,8 @@ def test_a_script_that_exits_keeps_its_code_and_its_recording(fork, job):
     assert done.code == 7
     assert "Which phase of the step takes the time" in done.out
     (phases,) = (job / "out").glob("*.phases.json")
-    assert json.loads(phases.read_text())["ended"] == {"exit_code": 7}
+    told = json.loads(phases.read_text())
+    assert (told["ended"], told["script"]) == ({"exit_code": 7}, f"{job / 'train.py'} ARGS")
 
 
 def test_a_script_that_raises_shows_its_own_traceback_alone(fork, job):
@@ -305,12 +305,6 @@ def test_what_python_cannot_run_is_named_without_our_own_frames(fork, job, name,
     assert words in done.err
     assert "as_main" not in done.err
     assert "secret" not in done.err
-
-
-def test_the_script_is_named_with_a_placeholder_for_its_arguments(fork, job):
-    _recorded(fork, job, "--phases", "--", str(job / "train.py"), "--leave", "0")
-    (phases,) = (job / "out").glob("*.phases.json")
-    assert json.loads(phases.read_text())["script"] == f"{job / 'train.py'} ARGS"
 
 
 def test_a_scripts_own_hook_shows_what_it_raised(spawn, job):
@@ -511,14 +505,6 @@ def test_a_job_that_is_asked_to_end_within_the_traced_steps_leaves_their_trace(j
         assert trace.steps().rows()[0]["step"] == 3
         (ended,) = [row for row in trace.checks().rows() if row["check"] == "ended_early"]
     assert "SIGTERM" in ended["explanation"]
-
-
-def test_what_to_ask_next_can_be_pasted_where_the_folder_has_a_blank(fork, job):
-    out = str(job / "my runs")
-    done = fork("record", "--phases", "-o", out, "--", str(job / "train.py"))
-    assert done.code == 0, done.err
-    *_, question, where = shlex.split(done.err.splitlines()[-1])
-    assert (question, Path(where).parent) == ("QUESTION", Path(out))
 
 
 def test_a_file_in_the_place_of_the_folder_costs_no_run(fork, job):

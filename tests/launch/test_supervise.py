@@ -60,20 +60,19 @@ def test_the_command_ends_as_it_would_alone(launch, tmp_path, how, warning) -> N
     assert list((tmp_path / "out").glob(".*")) == []
 
 
-def test_a_starter_that_the_tool_kills_does_not_take_the_command_along(launch, tmp_path) -> None:
-    code, warnings = ended(launch, tmp_path, "kills what it started")
+@pytest.mark.parametrize(
+    ("how", "seconds", "warning"),
+    [
+        ("kills what it started", "30", ""),
+        ("is daemons", "0.2", ""),
+        ("hangs at the end", "0.2", "it did not end within 0.2 s of the command, and was ended"),
+        ("works", "1e300", ""),
+    ],
+)
+def test_what_a_tool_leaves_running_is_ended_and_not_the_command(launch, tmp_path, how, seconds, warning) -> None:
+    code, warnings = ended(launch, tmp_path, how, "--wait", seconds)
     assert code == 7, warnings
-
-
-def test_daemons_of_a_tool_that_was_killed_are_ended(launch, tmp_path) -> None:
-    code, _ = ended(launch, tmp_path, "is daemons", "--wait", "0.2")
-    assert code == 7
-
-
-def test_a_tool_that_does_not_end_is_ended(launch, tmp_path) -> None:
-    code, warnings = ended(launch, tmp_path, "hangs at the end", "--wait", "0.2")
-    assert code == 7
-    assert "it did not end within 0.2 s of the command, and was ended" in warnings
+    assert warning in warnings
 
 
 @pytest.mark.parametrize("remove", ["rm -rf tmp", "rm -rf tmp/*"])
@@ -127,11 +126,6 @@ def test_an_empty_command_is_refused(launch) -> None:
             _, warnings = process.communicate(timeout=30)
         assert "no command was given" in warnings
         assert process.returncode == 2
-
-
-def test_any_number_of_seconds_can_be_waited(launch, tmp_path) -> None:
-    code, warnings = ended(launch, tmp_path, "works", "--wait", "1e300")
-    assert code == 7, warnings
 
 
 @pytest.mark.parametrize("words", [("--wait", "inf"), ("--delay", "nan"), ("--delay", "inf"), ("--duration", "0")])

@@ -1,25 +1,17 @@
 """The examples train, alone and in two processes, and their plans measure what they name."""
 
-import os
-import socket
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.record.two_ranks import run_ranks
 
 from stepscope.api.inline_profiles import parse_result
 from stepscope.record.job.as_main import MainProgram
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 pytestmark = [pytest.mark.torch, pytest.mark.skipif(not EXAMPLES.is_dir(), reason="the examples are not installed")]
-
-
-def _free_port() -> str:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return str(found.getsockname()[1])
 
 
 def _train_here(script: str, *arguments: str) -> None:
@@ -29,41 +21,6 @@ def _train_here(script: str, *arguments: str) -> None:
         program.run_script(str(EXAMPLES / script), arguments)
     finally:
         program.restore()
-
-
-def _train_in_processes(processes: int, *arguments: str) -> list[str]:
-    port = _free_port()
-    running = [
-        subprocess.Popen(
-            [sys.executable, *arguments],
-            cwd=EXAMPLES,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={
-                **os.environ,
-                "OMP_NUM_THREADS": "1",
-                "RANK": str(rank),
-                "LOCAL_RANK": str(rank),
-                "WORLD_SIZE": str(processes),
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": port,
-            },
-        )
-        for rank in range(processes)
-    ]
-    said = []
-    try:
-        for process in running:
-            out, err = process.communicate(timeout=120)
-            assert process.returncode == 0, err
-            said.append(out)
-    finally:
-        for process in running:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-    return said
 
 
 @pytest.mark.parametrize(
@@ -121,9 +78,8 @@ def test_two_processes_over_gloo_write_one_profile_each(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text('{"warmup": 2, "repetitions": 2, "events": ["forward", "fc1.forward", "fc1.backward"]}')
     out = tmp_path / "out"
-    said = _train_in_processes(
-        2, *("cnn.py", "--plan", str(plan), "--steps", "20", "--batch-size", "4"), *("--out", str(out))
-    )
+    words = ("--plan", str(plan), "--steps", "20", "--batch-size", "4", "--out", str(out))
+    said = run_ranks([[sys.executable, str(EXAMPLES / "cnn.py"), *words]] * 2)
     assert "loss" in said[0]
     first, second = parse_result(out)
     assert (first["rank"], second["rank"], first["world_size"]) == (0, 1, 2)

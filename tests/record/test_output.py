@@ -19,25 +19,18 @@ from stepscope.record.output import Background, keep, keep_json, warn_unusable, 
 from stepscope.record.trouble import Guard, RecordingWarning, warn_once
 
 
-def test_a_file_gets_its_name_only_when_it_is_complete(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", [[], ["old"]])
+def test_a_file_gets_its_name_only_when_it_is_complete(before: list[str], tmp_path: Path) -> None:
+    for text in before:
+        (tmp_path / "a.json").write_text(text)
+
     def cut_off(file: BinaryIO) -> None:
         file.write(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        write_complete(tmp_path / "out" / "a.json", cut_off)
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_an_older_file_survives_a_failed_newer_one(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text("old")
-
-    def cut_off(file: BinaryIO) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with pytest.raises(OSError, match="No space"):
         write_complete(tmp_path / "a.json", cut_off)
-    assert (tmp_path / "a.json").read_text() == "old"
+    assert [path.read_text() for path in tmp_path.iterdir()] == before
 
 
 def test_a_directory_that_cannot_be_written_costs_a_warning_not_the_data(tmp_path: Path) -> None:
