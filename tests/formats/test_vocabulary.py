@@ -15,14 +15,18 @@ def test_categories_of_every_era_get_todays_spelling(raw, name):
     assert vocabulary.category(raw).name == name
 
 
-def test_unknown_category_is_not_guessed():
-    assert vocabulary.category("quantum_op") is None
-
-
-def test_events_without_category_are_told_by_their_process():
-    assert vocabulary.category(None, "CUDA functions").name == "kernel"
-    assert vocabulary.category("", "CPU functions").name == "cpu_op"
-    assert vocabulary.category(None, "123") is None
+@pytest.mark.parametrize(
+    ("raw", "process", "name"),
+    [
+        (None, "CUDA functions", "kernel"),
+        ("", "CPU functions", "cpu_op"),
+        (None, "123", None),
+        ("quantum_op", "", None),
+    ],
+)
+def test_events_without_category_are_told_by_their_process_and_unknown_ones_not_guessed(raw, process, name):
+    known = vocabulary.category(raw, process)
+    assert (known and known.name) == name
 
 
 @pytest.mark.parametrize(

@@ -214,26 +214,21 @@ def test_without_ranges_the_optimizer_marks_the_steps(recording):
     assert linked.column("step", "rule") == ["optimizer"] * 2
 
 
-def test_optimizer_calls_with_no_backward_between_are_one_step(recording):
-    backward = "autograd::engine::evaluate_function: MmBackward0"
+@pytest.mark.parametrize(
+    ("backward", "optimizers", "end"),
+    [
+        (True, [("SGD", 30, 40), ("SGD", 50, 60)], 60),  # no backward between its calls
+        (False, [("Adagrad", 10, 20), ("SGD", 30, 40)], 40),  # the one called last marks the steps
+        (False, [("Wrapper", 10, 90), ("SGD", 20, 80)], 90),  # one inside the other is part of it
+    ],
+)
+def test_several_calls_of_optimizers_end_one_step(recording, backward, optimizers, end):
     for start in (0, 100):
-        recording.operator(backward, start + 10, start + 20)
-        recording.annotation("Optimizer.step#SGD.step", start + 30, start + 40)
-        recording.annotation("Optimizer.step#SGD.step", start + 50, start + 60)
-    assert [row[:3] for row in steps(recording.link())] == [(0, 10, 60), (1, 60, 160)]
-
-
-def test_of_several_optimizers_the_one_called_last_marks_the_steps(recording):
-    for start in (0, 100):
-        recording.annotation("Optimizer.step#Adagrad.step", start + 10, start + 20)
-        recording.annotation("Optimizer.step#SGD.step", start + 30, start + 40)
-    assert [row[:3] for row in steps(recording.link())] == [(0, 10, 40), (1, 40, 140)]
-
-
-def test_optimizer_inside_an_optimizer_is_part_of_it(recording):
-    recording.annotation("Optimizer.step#Wrapper.step", 0, 100)
-    recording.annotation("Optimizer.step#SGD.step", 10, 90)
-    assert [row[:3] for row in steps(recording.link())] == [(0, 0, 100)]
+        if backward:
+            recording.operator("autograd::engine::evaluate_function: MmBackward0", start + 10, start + 20)
+        for name, first, last in optimizers:
+            recording.annotation(f"Optimizer.step#{name}.step", start + first, start + last)
+    assert [row[:3] for row in steps(recording.link())] == [(0, 10, end), (1, end, 100 + end)]
 
 
 def test_without_any_mark_the_whole_recording_is_one_step(recording):
@@ -445,22 +440,16 @@ def test_first_step_of_which_the_recording_missed_the_start_is_marked(recording)
     assert [row[6] for row in steps(recording.link())] == [False, True, True]
 
 
-@pytest.mark.parametrize(("first", "slow"), [(76, True), (75, False)])
-def test_first_step_is_slow_above_one_and_a_half_of_the_others_median(recording, first, slow):
-    recording.annotation("ProfilerStep#1", 0, first)
-    for number, start in ((2, 100), (3, 200), (4, 300)):
-        recording.annotation(f"ProfilerStep#{number}", start, start + 50)
-    assert recording.link().column("step", "is_warmup") == [slow, False, False, False]
-
-
-def test_first_step_that_a_later_one_exceeds_is_not_the_slow_one(recording):
-    recording.annotation("ProfilerStep#1", 0, 90)
-    for number, start, dur in ((2, 100, 50), (3, 200, 95), (4, 300, 50)):
-        recording.annotation(f"ProfilerStep#{number}", start, start + dur)
-    assert recording.link().column("step", "is_warmup") == [False] * 4
-
-
-def test_two_steps_tell_of_no_slow_first_one(recording):
-    recording.annotation("ProfilerStep#1", 0, 90)
-    recording.annotation("ProfilerStep#2", 100, 110)
-    assert recording.link().column("step", "is_warmup") == [False, False]
+@pytest.mark.parametrize(
+    ("durations", "slow"),
+    [
+        ((76, 50, 50, 50), True),
+        ((75, 50, 50, 50), False),
+        ((90, 50, 95, 50), False),  # a later one exceeds it
+        ((90, 10), False),  # two steps tell of no slow first one
+    ],
+)
+def test_first_step_is_slow_above_one_and_a_half_of_the_others_median(recording, durations, slow):
+    for place, duration in enumerate(durations):
+        recording.annotation(f"ProfilerStep#{place + 1}", 100 * place, 100 * place + duration)
+    assert recording.link().column("step", "is_warmup") == [slow] + [False] * (len(durations) - 1)

@@ -17,9 +17,12 @@ def named(where):
     return [f"{table.name}.{column.name}" for table, column in COLUMNS if where(table, column)]
 
 
-def test_every_table_says_in_a_sentence_what_a_row_is():
+def test_tables_and_columns_say_what_they_are_and_no_column_is_there_twice():
     for table in DECLARED:
         assert re.fullmatch(r"One row is .*\.", table.meaning), table.name
+        names = [column.name for column in table.declared]
+        assert len(names) == len(set(names)), table.name
+    assert named(lambda table, column: not column.meaning) == []
 
 
 def test_every_table_states_whether_its_rows_are_measurements():
@@ -30,16 +33,6 @@ def test_every_table_states_whether_its_rows_are_measurements():
     }  # fmt: skip
     with pytest.raises(TypeError, match="measures"):
         schema_table("new", "One row is new.")
-
-
-def test_every_column_says_what_it_means():
-    assert named(lambda table, column: not column.meaning) == []
-
-
-def test_no_table_has_a_column_twice():
-    for table in DECLARED:
-        names = [column.name for column in table.declared]
-        assert len(names) == len(set(names)), table.name
 
 
 def test_times_say_their_unit():

@@ -159,6 +159,13 @@ def test_a_crafted_list_leads_nowhere(files: object, tmp_path: Path) -> None:
 # -- the cache ---------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(trace()))
+    return path
+
+
 @pytest.mark.parametrize(
     ("damage", "name"),
     [
@@ -167,10 +174,8 @@ def test_a_crafted_list_leads_nowhere(files: object, tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_damaged_cache_is_made_again(
-    damage: Damage, name: str, tmp_path: Path, own_cache: Path, caplog: pytest.LogCaptureFixture
+    damage: Damage, name: str, file: Path, own_cache: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file = tmp_path / "trace.json"
-    file.write_text(json.dumps(trace()))
     with stepscope.open(file) as first:
         expected = first.kernels().to_csv()
     (damaged,) = own_cache.rglob(name)
@@ -187,10 +192,8 @@ def test_a_damaged_cache_is_made_again(
 
 
 def test_a_cache_that_is_damaged_while_it_is_open_is_made_again(
-    tmp_path: Path, own_cache: Path, caplog: pytest.LogCaptureFixture
+    file: Path, own_cache: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file = tmp_path / "trace.json"
-    file.write_text(json.dumps(trace()))
     with stepscope.open(file) as opened:
         expected = opened.sql("SELECT dur_ns FROM device_event").rows()
         flipped(next(own_cache.rglob("host_event.0.parquet")))
@@ -199,9 +202,7 @@ def test_a_cache_that_is_damaged_while_it_is_open_is_made_again(
     assert len(caplog.messages) == 1
 
 
-def test_a_recording_that_changed_while_it_was_open_is_no_cure(tmp_path: Path, own_cache: Path) -> None:
-    file = tmp_path / "trace.json"
-    file.write_text(json.dumps(trace()))
+def test_a_recording_that_changed_while_it_was_open_is_no_cure(file: Path, own_cache: Path) -> None:
     with stepscope.open(file) as opened:
         file.write_text(json.dumps(trace(steps=5)))
         flipped(next(own_cache.rglob("host_event.0.parquet")))
