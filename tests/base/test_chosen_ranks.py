@@ -109,14 +109,11 @@ def test_a_text_can_go_on_from_where_it_could_not_be_read(text: str) -> None:
         ("every:0", 'character 7, "0": "every:" takes a number from 1 on'),
         ("every:16,2", 'character 9, ",2": "every:" takes one number, which only "+" can follow'),
         ("all,3", 'character 4, ",3": only "+" can follow "all"'),
-        ("0++1", 'character 3, "+1": a number is missing'),
-        ("-1", 'character 1, "-1": a number is missing'),
-        ("0-3-5", 'character 4, "-5": only "," or "+" can follow a range'),
-        ("٣", "character 1"),
-        ("1" * 30, "the number is too long"),
-        ("0;" + "x" * 50, f'character 2, ";{"x" * 19}…"'),
+        ("0++1", 'character 3, "+1": a number is missing'), ("-1", 'character 1, "-1": a number is missing'),
+        ("0-3-5", 'character 4, "-5": only "," or "+" can follow a range'), ("٣", "character 1"),
+        ("1" * 30, "the number is too long"), ("0;" + "x" * 50, f'character 2, ";{"x" * 19}…"'),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_read_is_named_with_its_character_and_an_example(ranks: str, said: str) -> None:
     with pytest.raises(UsageError) as told:
         chosen(ranks, PROCESS)

@@ -96,11 +96,9 @@ def test_secrets_go_wherever_they_are_and_numbers_stay() -> None:
         "settings": [{"name": "DB_PASSWORD", "value": SECRET}],
     }
     assert without_secrets(said) == {
-        "hub": {"retries": 3, "nested": [{}]},
-        "max_tokens": 512,
-        "command": ["env", "HF_TOKEN=", "python --api-key= train.py lr=0.1"],
-        "settings": [{"name": "DB_PASSWORD"}],
-    }
+        "hub": {"retries": 3, "nested": [{}]}, "max_tokens": 512,
+        "command": ["env", "HF_TOKEN=", "python --api-key= train.py lr=0.1"], "settings": [{"name": "DB_PASSWORD"}],
+    }  # fmt: skip
 
 
 def test_secrets_go_from_the_arguments_of_a_command() -> None:

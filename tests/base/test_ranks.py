@@ -43,13 +43,11 @@ def test_nothing_set_is_rank_0_of_1() -> None:
             ("MVAPICH", 1, 0, 2),
         ),
         ({"FLUX_TASK_RANK": "9", "FLUX_TASK_LOCAL_ID": "1", "FLUX_JOB_SIZE": "10"}, ("Flux", 9, 1, 10)),
-        (SLURM, ("Slurm", 3, 1, 16)),
-        ({"RANK": "1", "WORLD_SIZE": "2"}, ("RANK", 1, None, 2)),
+        (SLURM, ("Slurm", 3, 1, 16)), ({"RANK": "1", "WORLD_SIZE": "2"}, ("RANK", 1, None, 2)),
         ({"PMIX_RANK": "6"}, ("PMIx", 6, None, 7)),  # a world is never smaller than its ranks
         # mpiexec in an sbatch shell, torchrun under srun, and a bare RANK, which comes after Slurm
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "PMI_RANK": "3", "PMI_SIZE": "4"}, ("PMI", 3, None, 4)),
-        ({**SLURM, **TORCHRUN}, ("torchrun", 5, 1, 8)),
-        ({**SLURM, "RANK": "7"}, ("Slurm", 3, 1, 16)),
+        ({**SLURM, **TORCHRUN}, ("torchrun", 5, 1, 8)), ({**SLURM, "RANK": "7"}, ("Slurm", 3, 1, 16)),
     ],
 )  # fmt: skip
 def test_each_launcher_is_understood(environment: dict[str, str], expected: tuple[str, int, int | None, int]) -> None:

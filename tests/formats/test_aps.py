@@ -50,8 +50,7 @@ def test_metrics_keep_their_place_value_share_and_text(tmp_path):
         ("Application", None, None, None, None, None, "train"),
         ("Number of ranks", None, 48.0, None, None, None, None),
         ("Report creation date", None, None, None, None, None, "2025-05-19 00:39:10"),
-        ("advice", None, None, None, None, None, None),
-        ("Elapsed Time", "elapsed", 867.22, "s", None, None, None),
+        ("advice", None, None, None, None, None, None), ("Elapsed Time", "elapsed", 867.22, "s", None, None, None),
         ("MPI Time", "mpi_time", 153.27, "s", pytest.approx(0.1768), "Elapsed Time", None),
         ("MPI Time / MPI Imbalance", "mpi_imbalance", None, None, None, None, "N/A*"),
         (

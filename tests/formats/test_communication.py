@@ -36,12 +36,9 @@ COMPUTE = [
     "triton_poi_fused_add_all_reduce_wait_tensor_0",
 ]  # fmt: skip
 FUSED = [
-    "void trtllm::gemm_allreduce_kernel<x>(P)",
-    "kernel_gemm_rs_producer_persistent",
-    "ag_gemm_kernel",
-    "void cutlass::device_kernel<Gemm<PersistentAsyncInputScheduler<x>>>(P)",
-    "void bytedance::flux::kernel<x>(P)",
-]
+    "void trtllm::gemm_allreduce_kernel<x>(P)", "kernel_gemm_rs_producer_persistent", "ag_gemm_kernel",
+    "void cutlass::device_kernel<Gemm<PersistentAsyncInputScheduler<x>>>(P)", "void bytedance::flux::kernel<x>(P)",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "library"), COMMUNICATE)

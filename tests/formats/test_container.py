@@ -116,18 +116,15 @@ def test_gzip_header_with_every_field_is_read(lay):
 @pytest.mark.parametrize(
     ("data", "content", "damage"),
     [
-        (gzip.compress(TEXT)[:-8], TEXT, "gzip_truncated"),
-        (gzip.compress(TEXT)[:-1], TEXT, "gzip_truncated"),
+        (gzip.compress(TEXT)[:-8], TEXT, "gzip_truncated"), (gzip.compress(TEXT)[:-1], TEXT, "gzip_truncated"),
         (gzip.compress(TEXT, 0)[:200], TEXT[: 200 - 15], "gzip_truncated"),
         (gzip.compress(TEXT)[:-8] + bytes(4) + gzip.compress(TEXT)[-4:], TEXT, "gzip_crc"),
         (gzip.compress(TEXT)[:-4] + bytes(4), TEXT, "gzip_crc"),
-        (gzip.compress(TEXT) + b"appended", TEXT, "gzip_trailing"),
-        (gzip.compress(TEXT)[:6], b"", "gzip_truncated"),
+        (gzip.compress(TEXT) + b"appended", TEXT, "gzip_trailing"), (gzip.compress(TEXT)[:6], b"", "gzip_truncated"),
         (b"\x1f\x8b\x07" + gzip.compress(TEXT)[3:], b"", "gzip_corrupt"),
-        (zstd(TEXT)[:-8], b"", "compression_truncated"),
-        (zstd(TEXT) + b"appended", TEXT, "compression_corrupt"),
+        (zstd(TEXT)[:-8], b"", "compression_truncated"), (zstd(TEXT) + b"appended", TEXT, "compression_corrupt"),
     ],
-)
+)  # fmt: skip
 def test_damaged_compression_gives_what_was_decoded(lay, data, content, damage):
     assert read(lay(data)) == [(None, content, damage)]
 

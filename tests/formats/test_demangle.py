@@ -11,9 +11,7 @@ from stepscope.formats.demangle import demangled
 @pytest.mark.parametrize(
     ("mangled", "readable"),
     [
-        ("_Z3addPfPKfi", "add(float*, float const*, int)"),
-        ("_Z1fv", "f()"),
-        ("_ZN3foo3barEv", "foo::bar()"),
+        ("_Z3addPfPKfi", "add(float*, float const*, int)"), ("_Z1fv", "f()"), ("_ZN3foo3barEv", "foo::bar()"),
         ("_ZN12_GLOBAL__N_14warpIfEEvPT_", "void (anonymous namespace)::warp<float>(float*)"),
         ("_Z4scanILi512ELb1EfEvPT1_", "void scan<512, true, float>(float*)"),
         ("_Z4pairIiEvSt4pairIT_S1_E", "void pair<int>(std::pair<int, int>)"),

@@ -143,14 +143,11 @@ def test_answers_that_rest_on_when_things_ran_are_marked(tmp_path):
 @pytest.mark.parametrize(
     ("line", "head"),
     [
-        ("-w 150", None),
-        ("--csv", "idx,"),
-        ("", None),
+        ("-w 150", None), ("--csv", "idx,"), ("", None),
         ("-w 130 -c kernel,op,sil,tc,flops,bytes,device,stream,block,grid", None),
-        ("--csv -c idx,dir,kernel,params,sil", "idx,dir,kernel,params,sil"),
-        ("-c idx,dir,kernel,params,sil", None),
+        ("--csv -c idx,dir,kernel,params,sil", "idx,dir,kernel,params,sil"), ("-c idx,dir,kernel,params,sil", None),
     ],
-)
+)  # fmt: skip
 def test_the_command_lines_of_pyprofs_manual_work_on_its_own_file(shared_traces, capsys, line, head):
     file = shared_traces / "nvprof" / "v100_language_model.pyprof.dict"
     assert main(["prof", *shlex.split(line), str(file)]) == 0

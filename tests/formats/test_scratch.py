@@ -36,12 +36,10 @@ def test_pages_are_given_back_while_the_process_has_too_many(tmp_path):
 def test_columns_of_every_kind_come_back(tmp_path):
     rows = MIN_BYTES
     columns = {
-        "number": pa.array(range(rows), pa.int32()),
-        "gaps": pa.array([None, 1] * (rows // 2), pa.int64()),
-        "text": pa.array(["a", None] * (rows // 2)).dictionary_encode(),
-        "nothing": pa.nulls(rows),
+        "number": pa.array(range(rows), pa.int32()), "gaps": pa.array([None, 1] * (rows // 2), pa.int64()),
+        "text": pa.array(["a", None] * (rows // 2)).dictionary_encode(), "nothing": pa.nulls(rows),
         "flag": pa.array([True, False] * (rows // 2)),
-    }
+    }  # fmt: skip
     with Scratch(tmp_path, limit=1):
         found = spill_columns(columns)
         assert all(found[name].equals(column) for name, column in columns.items())

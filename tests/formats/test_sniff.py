@@ -6,13 +6,10 @@ from stepscope.formats.sniff import advice, what_is
 @pytest.mark.parametrize(
     ("head", "kind"),
     [
-        (b"", "empty file"),
-        (bytes(100), "file of zeros"),
+        (b"", "empty file"), (bytes(100), "file of zeros"),
         (b'{"schema": "1.1.1-chakra.0.0.4", "pid": 7, "nodes": [', "PyTorch execution trace"),
-        (b'{\n  "schema": "1.0.1", "nodes": [', "PyTorch execution trace"),
-        (b'{"epochs": 3}', "json"),
-        (b"[1, 2, 3]", "json"),
-        (b'\xef\xbb\xbf {"schemaVersion": 1, "traceEvents": [', "json"),
+        (b'{\n  "schema": "1.0.1", "nodes": [', "PyTorch execution trace"), (b'{"epochs": 3}', "json"),
+        (b"[1, 2, 3]", "json"), (b'\xef\xbb\xbf {"schemaVersion": 1, "traceEvents": [', "json"),
         (b'{"cells": [{"cell_type": "code"', "Jupyter notebook"),
         (b"SQLite format 3\x00\x10\x00", "SQLite database"), (b"NVR\x00\x02\x00", "Nsight Compute report"),
         (b"\x89PNG\r\n\x1a\n\x00", "picture"), (b"\xff\xd8\xff\xe0\x00\x10JFIF", "picture"),
@@ -23,8 +20,7 @@ from stepscope.formats.sniff import advice, what_is
         (b"[DEFAULT]\r\nkey = [1]\n", "text"), (b"[null]", "json"), (b"[]", "json"),
         (b"see the wiki for the second run\n", "text"), ("größe\n".encode(), "text"),
         (b'"Kernel","Module","Op"\n"gemm","fc","mm"\n', "CSV table"), (b"\xff\xfe{\x00", "UTF-16 text"),
-        (b"PK\x03\x04", "zip archive"),
-        (b"\x0a\x04\x08\x01\x10\x02\x0a\x03abc\x0a\x02xy", "Perfetto trace"),
+        (b"PK\x03\x04", "zip archive"), (b"\x0a\x04\x08\x01\x10\x02\x0a\x03abc\x0a\x02xy", "Perfetto trace"),
         (b"\x01\x02\x03\xf0\x00\x00", "unknown binary file"),
     ],
 )  # fmt: skip

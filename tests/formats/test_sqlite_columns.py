@@ -42,18 +42,15 @@ def expected(rows):
         yield {
             "id": one if type(one) is int else None,
             "name": name if isinstance(name, str) else names.get(name) if type(name) is int else None,
-            "text": text if isinstance(text, str) else None,
-            "real": real if isinstance(real, float) else None,
-            "amount": float(amount) if isinstance(amount, (int, float)) else None,
-            "missing": None,
-        }
+            "text": text if isinstance(text, str) else None, "real": real if isinstance(real, float) else None,
+            "amount": float(amount) if isinstance(amount, (int, float)) else None, "missing": None,
+        }  # fmt: skip
 
 
 VALUES = st.one_of(
     st.none(), st.integers(-(2**63), 2**63 - 1), st.sampled_from([0, 1, 2, 3]), st.floats(allow_nan=False),
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=4),
-    st.sampled_from(["", "\x1e", "\x1d", "a\x1eb", "1,2", "a\nb", '"', "é"]),
-    st.binary(max_size=3),
+    st.sampled_from(["", "\x1e", "\x1d", "a\x1eb", "1,2", "a\nb", '"', "é"]), st.binary(max_size=3),
 )  # fmt: skip
 
 

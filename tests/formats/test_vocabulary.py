@@ -18,12 +18,10 @@ def test_categories_of_every_era_get_todays_spelling(raw, name):
 @pytest.mark.parametrize(
     ("raw", "process", "name"),
     [
-        (None, "CUDA functions", "kernel"),
-        ("", "CPU functions", "cpu_op"),
-        (None, "123", None),
+        (None, "CUDA functions", "kernel"), ("", "CPU functions", "cpu_op"), (None, "123", None),
         ("quantum_op", "", None),
     ],
-)
+)  # fmt: skip
 def test_events_without_category_are_told_by_their_process_and_unknown_ones_not_guessed(raw, process, name):
     known = vocabulary.category(raw, process)
     assert (known and known.name) == name
@@ -52,16 +50,14 @@ def test_runtime_calls_have_their_role(name, role):
         ("annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "dataloader"),
         ("annotation", "Optimizer.step#SGD.step", "optimizer"),
         ("annotation", "Optimizer.zero_grad#SGD.zero_grad", "zero_grad"),
-        ("operator", "nccl:_all_gather_base", "communication"),
-        ("operator", "c10d::allreduce_", "communication"),
+        ("operator", "nccl:_all_gather_base", "communication"), ("operator", "c10d::allreduce_", "communication"),
         ("operator", "record_param_comms", "communication"),
         ("operator", "autograd::engine::evaluate_function: AddmmBackward0", "backward"),
         ("operator", "AddmmBackward0", "backward"), ("operator", "aten::convolution_backward", None),
         ("operator", "aten::mm", None), ("python", "nn.Module: Linear_3", "module"),
         ("python", "Python GC", "garbage_collection"), ("annotation", "Python GC", "garbage_collection"),
         ("operator", "_compile.compile_inner (dynamo_timed)", "compile"),
-        ("operator", "entire_frame_compile", "compile"),
-        ("operator", "Torch-Compiled Region: 0/0", "compiled"),
+        ("operator", "entire_frame_compile", "compile"), ("operator", "Torch-Compiled Region: 0/0", "compiled"),
         ("overhead", "ProfilerStep#1", None),
     ],
 )  # fmt: skip
@@ -130,22 +126,18 @@ def test_step_number_is_read_from_the_range():
 @pytest.mark.parametrize(
     ("name", "role"),
     [
-        ("train.py(12): main", "program"),
-        ("models/bert.py(31): forward", "program"),
+        ("train.py(12): main", "program"), ("models/bert.py(31): forward", "program"),
         ("transformers/models/bert/modeling_bert.py(250): transpose_for_scores", "program"),
         ("/home/me/torch/experiments/train.py(3): <module>", "program"),
-        ("C:\\work\\train.py(3): <lambda>", "program"),
-        ("torch/nn/modules/linear.py(124): forward", None),
+        ("C:\\work\\train.py(3): <lambda>", "program"), ("torch/nn/modules/linear.py(124): forward", None),
         ("/src/pytorch/torch/nn/modules/linear.py(124): forward", None),
         ("/venv/lib/python3.11/site-packages/einops/einops.py(4): rearrange", None),
         ("/usr/lib/python3.12/threading.py(1032): _bootstrap", None), ("threading.py(1032): _bootstrap", None),
         ("asyncio/events.py(80): _run", None), ("stepscope/record/targets/around.py(39): __call__", None),
         ("/opt/venv/bin/stepscope(8): <module>", None),
-        ("<frozen importlib._bootstrap>(241): _call_with_frames_removed", None),
-        ("<string>(2): __init__", None),
+        ("<frozen importlib._bootstrap>(241): _call_with_frames_removed", None), ("<string>(2): __init__", None),
         ("<built-in method relu of Tensor object at 0x7ff33997cd70>", None),
-        ("torch/optim/optimizer.py(1023): zero_grad", "zero_grad"),
-        ("nn.Module: Linear_3", "module"),
+        ("torch/optim/optimizer.py(1023): zero_grad", "zero_grad"), ("nn.Module: Linear_3", "module"),
     ],
 )  # fmt: skip
 def test_frames_of_the_programs_own_code_are_told_from_the_rest(name, role):

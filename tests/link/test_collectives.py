@@ -101,8 +101,7 @@ def test_collectives_that_a_graph_replays_have_the_arguments_of_their_capture(re
         ("all_to_allv", "all_to_all"), ("c10d::alltoall_base_", "all_to_all"), ("nccl:send 0->1", "send"),
         ("irecv", "recv"), ("nccl:coalesced", "coalesced"), ("c10d::barrier", "barrier"),
         ("void vllm::cross_device_reduce_1stage<__half, 8>(RankData*)", "all_reduce"),
-        ("record_param_comms", None),
-        ("wait", None),
+        ("record_param_comms", None), ("wait", None),
     ],
 )  # fmt: skip
 def test_names_of_every_era_tell_the_operation(name, operation):

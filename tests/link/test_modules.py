@@ -184,9 +184,7 @@ def test_a_list_of_modules_makes_none_that_did_not_run(recording):
         ("TOP(C)::forward.", ModuleName((), "C", "C")),
         ("TOP(C)::forward.A0(A)::forward.SELF(A)::forward_impl_.", ModuleName(("A0",), "A", "C")),
         ("TOP()::<forward op>.B0(B)::forward.lin(Linear)::forward.", ModuleName(("B0", "lin"), "Linear")),
-        ("TOP()::<backward op>.", None),
-        ("", None),
-        ("nonsense", None),
+        ("TOP()::<backward op>.", None), ("", None), ("nonsense", None),
     ],
 )  # fmt: skip
 def test_hierarchy_names_its_innermost_module(text, module):

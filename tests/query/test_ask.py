@@ -16,18 +16,14 @@ COLUMNS = (
 
 
 @question(
-    "toy-kernels",
-    "Which kernels?",
-    COLUMNS,
+    "toy-kernels", "Which kernels?", COLUMNS,
     parameters=(
         Parameter("by", "text", "what to tell apart", default="name", choices=("name", "stream")),
         Parameter("least", "int", "shortest that counts", default=0, within=(0, 100)),
         Parameter("tiny", "bool", "tiny ones too", default=False),
     ),
-    rests_on=("device-times", "stream-order"),
-    needs="device",
-    fills="Record with ProfilerActivity.CUDA.",
-)
+    rests_on=("device-times", "stream-order"), needs="device", fills="Record with ProfilerActivity.CUDA.",
+)  # fmt: skip
 def toy(scope, by, least, tiny):
     """Sums durations."""
     key = "name" if by == "name" else "name, stream"
@@ -114,8 +110,7 @@ def test_a_question_cannot_rest_on_evidence_that_no_check_knows():
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"top": 0}, "cannot show the top 0"),
-        ({"top": -3}, "cannot show the top -3"),
+        ({"top": 0}, "cannot show the top 0"), ({"top": -3}, "cannot show the top -3"),
         ({"columns": ["total"]}, "no column 'total' of toy-kernels"),
         ({"columns": ["stream"]}, "this form of toy-kernels has no column 'stream'"),
         ({"by": "streams"}, "no choice 'streams' of --by"), ({"by": 3}, "by=3 is not of type text"),

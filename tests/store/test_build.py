@@ -173,10 +173,8 @@ def test_several_traces_in_one_file_mark_every_answer(file, tmp_path, events):
 def test_window_keeps_what_begins_inside(file, tmp_path):
     directory = import_source(file, tmp_path / "store", window=(0, 50_000))
     assert rows(directory, "SELECT name FROM host_event ORDER BY start_ns") == [
-        {"name": "ProfilerStep#0"},
-        {"name": "aten::mm"},
-        {"name": "cudaLaunchKernel"},
-    ]
+        {"name": "ProfilerStep#0"}, {"name": "aten::mm"}, {"name": "cudaLaunchKernel"},
+    ]  # fmt: skip
 
 
 def test_links_that_a_window_cuts_leave_nothing_behind(tmp_path):

@@ -89,12 +89,10 @@ def same(directory: Path, imported: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "chosen"),
     [
-        ([], {}),
-        (["--rank", "1"], {"ranks": [1]}),
-        (["--step", "1,4"], {"steps": [1, 4]}),
+        ([], {}), (["--rank", "1"], {"ranks": [1]}), (["--step", "1,4"], {"steps": [1, 4]}),
         (["--rank", "0", "--step", "4"], {"ranks": [0], "steps": [4]}),
     ],
-)
+)  # fmt: skip
 def test_part_is_what_an_import_with_these_choices_makes(tmp_path, run, capsys, options, chosen):
     part = tmp_path / "part"
     assert main(["export", str(run), *options, "--store", str(part)]) == 0

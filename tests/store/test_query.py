@@ -37,9 +37,7 @@ def test_what_only_reads_is_accepted(cursor, text):
         "EXPORT DATABASE 'out'", "ATTACH 'other.db'", "INSTALL httpfs", "LOAD httpfs", "SET threads = 1",
         "PRAGMA threads = 1", "RESET threads", "USE main", "BEGIN", "VACUUM", "CHECKPOINT", "PREPARE a AS SELECT 1",
         "EXPLAIN ANALYZE COPY (SELECT 1) TO 'out.csv'", "EXPLAIN ANALYZE DELETE FROM device_event",
-        "EXPLAIN ANALYZE INSERT INTO device_event SELECT * FROM device_event",
-        "SELEC 1",
-        "SELECT '\ud800'",
+        "EXPLAIN ANALYZE INSERT INTO device_event SELECT * FROM device_event", "SELEC 1", "SELECT '\ud800'",
     ],
 )  # fmt: skip
 def test_everything_else_is_refused(cursor, text):
@@ -51,19 +49,15 @@ def test_everything_else_is_refused(cursor, text):
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("SELECT * FROM answer.kernels", ("kernels",)),
-        ('FROM ANSWER."Device_Time"', ("device_time",)),
+        ("SELECT * FROM answer.kernels", ("kernels",)), ('FROM ANSWER."Device_Time"', ("device_time",)),
         ("WITH k AS (FROM answer.kernels) SELECT * FROM k JOIN answer.steps USING (a)", ("kernels", "steps")),
         ("SELECT (SELECT max(a) FROM answer.a) + b FROM device_event WHERE c IN (FROM answer.b)", ("a", "b")),
-        ("EXPLAIN ANALYZE SELECT * FROM answer.kernels", ("kernels",)),
-        ("DESCRIBE answer.kernels", ("kernels",)),
-        ("SUMMARIZE answer.kernels", ("kernels",)),
-        ("FROM memory.answer.kernels", ("kernels",)),
+        ("EXPLAIN ANALYZE SELECT * FROM answer.kernels", ("kernels",)), ("DESCRIBE answer.kernels", ("kernels",)),
+        ("SUMMARIZE answer.kernels", ("kernels",)), ("FROM memory.answer.kernels", ("kernels",)),
         ("PIVOT answer.kernels ON kind IN ('copy') USING count(*)", ("kernels",)),
         ("WITH kernels AS (SELECT 1) FROM kernels", ()),
         ("SELECT 'answer.kernels' AS answer -- FROM answer.kernels", ()),
-        ("SELECT answer.dur_ns FROM device_event AS answer", ()),
-        ("FROM other.answer.kernels", ()),
+        ("SELECT answer.dur_ns FROM device_event AS answer", ()), ("FROM other.answer.kernels", ()),
     ],
 )  # fmt: skip
 def test_tables_of_a_schema_are_found_by_the_parser(cursor, text, named):

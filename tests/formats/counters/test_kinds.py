@@ -19,8 +19,7 @@ PATH = "sm__ops_path_tensor_"
         ({"op_hgmma_src_bf16_dst_fp32_sparsity_off": 6, "op_hmma_src_bf16_dst_fp32_sparsity_off": 2}, 8),
         ({"src_bf16_dst_fp32_sparsity_on": 8, "src_bf16_dst_fp32": 8}, None),
         ({"op_hmma_src_fp16": 8, "src_fp16_dst_fp32": 8}, None),
-        ({"src_fp4_fp6_fp8_dst_fp32": 8, "src_fp8_dst_fp32": 8}, None),
-        ({"src_fp16_dst_fp32": 0}, 0),
+        ({"src_fp4_fp6_fp8_dst_fp32": 8, "src_fp8_dst_fp32": 8}, None), ({"src_fp16_dst_fp32": 0}, 0),
     ],
 )  # fmt: skip
 def test_each_operation_of_tensor_cores_counts_once_or_none_is_told(counted, operations):

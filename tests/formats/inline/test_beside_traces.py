@@ -26,12 +26,10 @@ def _trace(epoch_us, **distributed):
 def _profile(rank, epoch_ns=1):
     return json.dumps(
         {
-            "format": "stepscope.inline",
-            "rank": rank,
-            "start_epoch_ns": epoch_ns,
+            "format": "stepscope.inline", "rank": rank, "start_epoch_ns": epoch_ns,
             "timeline": {"device_0": {"stream_0": [{"label": "a", "samples": [[1, 5, 0]]}]}},
         }
-    )
+    )  # fmt: skip
 
 
 def _found(folder):

@@ -22,8 +22,7 @@ OURS = {
 
 # HugeCTR's last revision: times in ms, one list per event, whole iterations beside them.
 HUGECTR = {
-    "host_name": "circe-n046",
-    "iter_time_ms": [4.0, 4.5],
+    "host_name": "circe-n046", "iter_time_ms": [4.0, 4.5],
     "events": [
         {
             "event_name": "BottomMLP.fc1.fprop", "device_id": 1, "stream": "stream_2", "start_index": 4,

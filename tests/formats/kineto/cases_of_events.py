@@ -37,21 +37,16 @@ TIME = [
     ),
     Case("C07_zero_durations.json", 4, device=[("first", 29_500, 0), ("second", 29_500, 0), ("third", 29_500, 1_500)]),
     Case(
-        "C08_overrun.json",
-        4,
+        "C08_overrun.json", 4,
         device=[("too_long", 29_500, 9_000_000_000), ("next", 39_500, 2_000), ("after", 49_500, 2_000)],
     ),
     Case(
-        "C09_crossing.json",
-        4,
-        host=[("ProfilerStep#1", 0, 20_000), ("crosses the step", 19_999, 5_000)],
+        "C09_crossing.json", 4, host=[("ProfilerStep#1", 0, 20_000), ("crosses the step", 19_999, 5_000)],
         device=[("first", 30_000, 10_000), ("dependent launch", 38_000, 10_000)],
     ),
     Case("C10_tenths.json", 3, host=[("a", 0, 500), ("b", 500, 100)], device=[("k", 900, 300)]),
     Case(
-        "C11_annotation_a_nanosecond_early.json",
-        3,
-        device=[("forward", 29_624, 8_502), GEMM],
+        "C11_annotation_a_nanosecond_early.json", 3, device=[("forward", 29_624, 8_502), GEMM],
         fact=lambda t: column(t.device_event, "kind") == ["annotation", "computation"],
     ),
     Case(
@@ -63,8 +58,7 @@ TIME = [
     ),
     Case("C13_warm_up_events.json", 6, device=[("warmup_kernel", 1_000, 2_000), ("gemm", 39_125, 8_500)]),
     Case(
-        "C14_clocks/rank0.json",
-        3,
+        "C14_clocks/rank0.json", 3,
         fact=lambda t: t.facts.rank == 0 and column(t.device_event, "start_ns") == [10_000, 210_000],
     ),
     Case("C14_clocks/rank1.json", 3, fact=lambda t: t.facts.rank == 1 and t.facts.start_epoch_ns == BASE + 360_000),
@@ -201,8 +195,7 @@ KINDS = [
         ),
     ),
     Case(
-        "F03_counters_and_instants.json",
-        5,
+        "F03_counters_and_instants.json", 5,
         fact=lambda t: (
             sorted(columns(t.counter, "track", "series", "time_ns", "value"))
             == [
@@ -218,13 +211,11 @@ KINDS = [
         fact=lambda t: column(t.instant, "name") == ["generate", "first token", "generate"],
     ),
     Case(
-        "F05_flows.json",
-        5,
+        "F05_flows.json", 5,
         fact=lambda t: columns(t.flow, "phase", "time_ns") == [("s", 1_500), ("t", 9_500), ("f", 29_625)],
     ),
     Case(
-        "F06_orphans_in_python_stack.json",
-        3,
+        "F06_orphans_in_python_stack.json", 3,
         fact=lambda t: columns(t.host_event, "python_id", "python_parent_id") == [(1, None), (9, 404), (2, 1)],
     ),
 ]  # fmt: skip

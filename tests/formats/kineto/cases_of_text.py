@@ -98,8 +98,7 @@ BYTES = [
     damaged(
         "B10_quotes_in_names.json", 4, repaired=2, damage={"unescaped_quote": 2},
         host=[
-            MM,
-            ('torch.library.Library("_inductor_test", "IMPL")', 20_500, 4_001),
+            MM, ('torch.library.Library("_inductor_test", "IMPL")', 20_500, 4_001),
             ('/tmp/{"device": "cpu"}/f.py(3): forward', 26_000, 1_000),  # noqa: S108 - a name
         ],
         device=[GEMM],
@@ -163,12 +162,10 @@ TOP_LEVEL = [
     Case("T06_no_gpu_events.json", 4, device=[]),
     Case("T07_no_steps.json", 4, host=[MM, LAUNCH, ADD], device=[GEMM]),
     Case(
-        "T07_kernel_after_last_step.json",
-        4,
+        "T07_kernel_after_last_step.json", 4,
         fact=lambda t: (
             column(t.host_event, "role") == ["step", None, "launch"] and column(t.device_event, "start_ns") == [35_125]
         ),
     ),
-    Case("T09_empty_event.json", damage={"empty_event": 1}, **INTACT),
-    Case("T10_display_time_unit.json", **INTACT),
+    Case("T09_empty_event.json", damage={"empty_event": 1}, **INTACT), Case("T10_display_time_unit.json", **INTACT),
 ]  # fmt: skip

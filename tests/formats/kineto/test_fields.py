@@ -94,8 +94,7 @@ def test_waits_for_events_and_streams_have_rows_of_their_own(read_events):
              wait_on_cuda_event_record_corr_id=33, wait_on_cuda_event_id=8, correlation=36),
         # A stream's synchronisation is drawn on a row beside it, the stream's number and a million.
         {**sync("Stream Sync", stream=7, correlation=37), "tid": 1000007},
-        sync("Context Sync", stream=4294967295, correlation=38),
-        kernel("gemm", 1, 50),
+        sync("Context Sync", stream=4294967295, correlation=38), kernel("gemm", 1, 50),
         {"ph": "M", "name": "thread_name", "pid": 0, "tid": 1000007, "ts": 0,
          "args": {"name": "stream 7 (sync)"}},
     ]  # fmt: skip

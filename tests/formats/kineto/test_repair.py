@@ -169,8 +169,7 @@ def test_words_for_what_was_not_measured_and_a_last_comma_are_no_damage(members)
         (b'{"ph": "X", "name": "b", ts: 3, "dur": 4}', "unescaped_quote"),
         (b'{"ph": "X", "name": "b, "cat": "cpu_op", "ts": 3}', "unescaped_quote"),
         (b'{"ph": "X", "name": "b", "ts": 3, "ph": "X", "name": "d", "ts": 9, "dur": 1}', "torn_event"),
-        (b'{"ph": "X", "name": "b", "args": {"stream": 7', "torn_event"),
-        (b'{"name": "b", "ts": 3}', "no_phase"),
+        (b'{"ph": "X", "name": "b", "args": {"stream": 7', "torn_event"), (b'{"name": "b", "ts": 3}', "no_phase"),
         (b'{"ph": 5, "name": "b"}', "wrong_type"),
     ],
 )  # fmt: skip

@@ -123,13 +123,10 @@ def test_phases_are_those_of_the_captured_steps_and_have_no_verdict(trace):
     answer = trace.phases()
     rows = {row["phase"]: (row["steps"], row["mean_ns"]) for row in answer.rows()}
     assert rows == {
-        "step": (2, 500.0),
-        "input_wait": (2, 20.0),
+        "step": (2, 500.0), "input_wait": (2, 20.0),
         "forward": (2, 108.0),  # 8 of them the loss
-        "backward": (2, 150.0),
-        "optimizer": (2, 90.0),
-        "residual": (2, 132.0),
-    }
+        "backward": (2, 150.0), "optimizer": (2, 90.0), "residual": (2, 132.0),
+    }  # fmt: skip
     assert all(row["verdict"] is None for row in answer.rows())
     assert [row["step"] for row in trace.phases(by="step").rows()] == [100, 101]
 

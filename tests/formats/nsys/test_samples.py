@@ -116,12 +116,10 @@ def test_an_export_of_samples_alone_is_a_recording(nsys):
         ("PCIe Write Bandwidth [Throughput %]", ("pcie_send", "%")),
         ("PCIe Read Requests to BAR1 [Requests]", (None, None)),
         ("NVLink RX Responses User Data [Throughput %]", ("nvlink_receive", "%")),
-        ("NVLink bytes transmitted", ("nvlink_send", "%")),
-        ("DRAM Read Throughput", ("dram_read", "%")),
+        ("NVLink bytes transmitted", ("nvlink_send", "%")), ("DRAM Read Throughput", ("dram_read", "%")),
         ("dram__write_throughput.avg.pct_of_peak_sustained_elapsed", ("dram_write", "%")),
         ("sm__cycles_active.avg.pct_of_peak_sustained_elapsed", ("sm_active", "%")),
-        ("sm__cycles_active.sum", (None, None)),
-        ("Unallocated Warps in Active SMs [Throughput %]", (None, "%")),
+        ("sm__cycles_active.sum", (None, None)), ("Unallocated Warps in Active SMs [Throughput %]", (None, "%")),
     ],
 )  # fmt: skip
 def test_a_metrics_kind_and_unit_are_told_by_its_name(series, expected):

@@ -8,20 +8,17 @@ from stepscope.formats.nvtx.markers import Marker, base_name, parse_marker
 @pytest.mark.parametrize(
     ("text", "sort", "name", "sequence"),
     [
-        ("mm, seq = 72", "operator", "aten::mm", 72),
-        ("_log_softmax, seq = 0", "operator", "aten::_log_softmax", 0),
+        ("mm, seq = 72", "operator", "aten::mm", 72), ("_log_softmax, seq = 0", "operator", "aten::_log_softmax", 0),
         ("AddBackward0, seq = 118", "operator", "AddBackward0", 118),
         ("torch::autograd::CopyBackwards, seq = 92", "operator", "torch::autograd::CopyBackwards", 92),
         ("torch::autograd::AccumulateGrad", "operator", "torch::autograd::AccumulateGrad", None),
-        ("aten::view", "operator", "aten::view", None),
-        ("aten::mm, op_id = 3, seq = 4", "operator", "aten::mm", 4),
+        ("aten::view", "operator", "aten::view", None), ("aten::mm, op_id = 3, seq = 4", "operator", "aten::mm", 4),
         ("aten::empty, op_id = 990346", "operator", "aten::empty", None),
         ("aten::view, seq = 7, op_id = 9", "operator", "aten::view", 7),
         ("detach_, op_id = 9", "operator", "detach_", None),
         ("nccl:all_to_all, op_id = 9, sizes = [[4, 2]]", "operator", "nccl:all_to_all", None),
         ("layer: block, seq2", "range", "layer: block, seq2", None),
-        ("ProfilerStep#3", "range", "ProfilerStep#3", None),
-        ("", "range", "", None),
+        ("ProfilerStep#3", "range", "ProfilerStep#3", None), ("", "range", "", None),
     ],
 )  # fmt: skip
 def test_texts_of_torch_and_of_the_program_are_told_apart(text, sort, name, sequence):

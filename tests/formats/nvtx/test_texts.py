@@ -43,15 +43,11 @@ def test_texts_that_differ_in_their_numbers_share_a_marker():
         "aten::mm, op_id = ", "aten::mm, seq = 8, op_id = 1234567890123456789", "step 5, op_id = 07",
         "epoch, seq = 7 of 9", "batch, op_id = 3, lr = 1e-3",
         "{'mod': 'torch', 'op': 'f', 'args': [{'name': ', seq = 5', 'type': 'int', 'value': 5}]}",
-        "{'traceMarker': ['a, seq = 5']}",
-        "{'mod': 'x, seq = 4', 'strRepr': ', op_id = 9'}",
-        "autograd::engine::evaluate_function: MmBackward0, seq = 7, op_id = 2",
-        "",
-        ", seq = 4",
+        "{'traceMarker': ['a, seq = 5']}", "{'mod': 'x, seq = 4', 'strRepr': ', op_id = 9'}",
+        "autograd::engine::evaluate_function: MmBackward0, seq = 7, op_id = 2", "", ", seq = 4",
         "two\nlines, seq = 4",
         'aten::f, seq = 7, op_id = 1, sizes = [[8], []], types = ["float32", "str"], values = ["", "a, seq = 5"]',
-        'aten::f, seq = 7, sizes = [[8]], types = ["float32"]',
-        "nn.Module: layers.0 (torch.nn.Linear, model)",
+        'aten::f, seq = 7, sizes = [[8]], types = ["float32"]', "nn.Module: layers.0 (torch.nn.Linear, model)",
     ],
 )  # fmt: skip
 def test_odd_texts_are_read_as_each_alone(text):

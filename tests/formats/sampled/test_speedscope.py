@@ -17,12 +17,10 @@ FRAMES = [
 def document(*profiles, exporter="py-spy@0.4.3"):
     return json.dumps(
         {
-            "$schema": "https://www.speedscope.app/file-format-schema.json",
-            "profiles": list(profiles),
-            "shared": {"frames": FRAMES},
-            "exporter": exporter,
+            "$schema": "https://www.speedscope.app/file-format-schema.json", "profiles": list(profiles),
+            "shared": {"frames": FRAMES}, "exporter": exporter,
         }
-    )
+    )  # fmt: skip
 
 
 def sampled(samples, weights, unit="seconds", name='Process 7 Thread 9 "MainThread"'):
