@@ -8,6 +8,11 @@ import pytest
 from tests.launch.other_stand_ins import APS, ROCPROFV3, VTUNE, stand_in
 
 
+@pytest.fixture(autouse=True)
+def _stand_ins_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+
+
 @pytest.mark.parametrize(
     ("name", "body", "environment", "ending"),
     [
@@ -26,7 +31,6 @@ def test_a_run_writes_what_is_expected(
     ran = spawn(
         *("launch", "--tool", tool, "-o", str(tmp_path / "out"), "--"),
         *("sh", "-c", "echo ran; exit 7"),
-        PATH=f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
         **environment,
     )
     assert (ran.code, ran.out) == (7, "ran\n")
@@ -41,7 +45,6 @@ def test_a_result_in_which_nothing_was_collected_is_reported(spawn, tmp_path: Pa
     stand_in(tmp_path / "bin", "vtune", VTUNE)
     ran = spawn(
         *("launch", "--tool", "vtune", "-o", str(tmp_path / "out"), "--", "true"),
-        PATH=f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
         NOTHING="1",
     )
     assert ran.code == 0
@@ -50,18 +53,17 @@ def test_a_result_in_which_nothing_was_collected_is_reported(spawn, tmp_path: Pa
 
 def test_raw_results_are_finished_on_another_node(spawn, tmp_path: Path) -> None:
     stand_in(tmp_path / "bin", "vtune", VTUNE)
-    there = {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     out = tmp_path / "out"
     for _ in range(2):
-        spawn("launch", "--tool", "vtune", "-o", str(out), "--", "true", **there)
+        spawn("launch", "--tool", "vtune", "-o", str(out), "--", "true")
     results = sorted(out.iterdir())
-    ran = spawn("launch", "--finalize", str(out), **there)
+    ran = spawn("launch", "--finalize", str(out))
     assert ran.code == 0
     assert ran.err.splitlines() == [
         f"{tmp_path}/bin/vtune -finalize -result-dir={result} -search-dir=/" for result in results
     ]
     assert all((result / "sqlite-db").is_dir() for result in results)
-    again = spawn("launch", "--finalize", str(out), **there)
+    again = spawn("launch", "--finalize", str(out))
     assert again.code == 1
     assert "[nothing-to-finalize]" in again.err
 
@@ -69,20 +71,18 @@ def test_raw_results_are_finished_on_another_node(spawn, tmp_path: Path) -> None
 def test_a_result_that_its_tool_cannot_finish_is_an_error(spawn, tmp_path: Path) -> None:
     stand_in(tmp_path / "bin", "vtune", "sys.exit(4)")
     (tmp_path / "out/rank0.here.vtune/data.0").mkdir(parents=True)
-    there = {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    ran = spawn("launch", "--finalize", str(tmp_path / "out"), **there)
+    ran = spawn("launch", "--finalize", str(tmp_path / "out"))
     assert (ran.code, "vtune ended with exit code 4 [not-finalized]" in ran.err) == (1, True)
 
 
 def test_metrics_are_listed_by_the_tool_that_records_them(spawn, tmp_path: Path) -> None:
     stand_in(tmp_path / "bin", "ncu", "print(*words)")
     stand_in(tmp_path / "bin", "nvprof", "print(*words)")
-    there = {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    ran = spawn("launch", "--tool", "ncu", "--query-metrics", "--", "--chips", "ga100", **there)
+    ran = spawn("launch", "--tool", "ncu", "--query-metrics", "--", "--chips", "ga100")
     assert (ran.code, ran.out) == (0, "--query-metrics --chips ga100\n")
-    ran = spawn("launch", "--tool", "nvprof", "--query-metrics", **there)
+    ran = spawn("launch", "--tool", "nvprof", "--query-metrics")
     assert (ran.code, ran.out) == (0, "--query-metrics --query-events\n")
-    ran = spawn("launch", "--tool", "nsys", "--query-metrics", **there)
+    ran = spawn("launch", "--tool", "nsys", "--query-metrics")
     assert (ran.code, "nsys lists no metrics" in ran.err) == (2, True)
 
 

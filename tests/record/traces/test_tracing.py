@@ -1,6 +1,5 @@
 """Traces of a few steps: which steps, which file, and that the job does not notice."""
 
-import errno
 import gzip
 import json
 import os
@@ -14,7 +13,6 @@ import pytest
 from tests.record.small_job import batches, make_model, train, untouched
 
 from stepscope.base.ranks import Process
-from stepscope.record import output
 from stepscope.record.annotate import region, traced
 from stepscope.record.on_demand.listener import on_demand
 from stepscope.record.traces.file import AFTER_LAST_STEP
@@ -332,16 +330,6 @@ def test_recording_ends_early_when_it_has_taken_too_much_memory(
     with pytest.warns(RecordingWarning, match="ends after 2 of 5 steps"):
         (path,) = _trace(tmp_path, steps=12, active=5)
     assert len(_steps(_read(path))) == 2
-
-
-def test_a_full_disk_costs_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, fill: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(output, "write_complete", full)
-    with pytest.warns(RecordingWarning, match="No space left") as caught:
-        assert _trace(tmp_path, active=1) == []
-    assert len(caught) == 1
 
 
 def test_a_profiler_of_the_jobs_own_is_left_alone(tmp_path: Path) -> None:
