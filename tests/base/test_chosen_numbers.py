@@ -15,7 +15,7 @@ def test_numbers_and_ranges_are_read(text, numbers):
     assert parse_numbers(text) == numbers
 
 
-@pytest.mark.parametrize("text", ["", "x", "1,", "-1", "3-1", "1-", "1.5", "1-2-3", "٣x", "1 2"])
+@pytest.mark.parametrize("text", ["", "x", "1,", "-1", "3-1", "1-", "1.5", "1-2-3", "٣x", "1 2", "9" * 5000])
 def test_anything_else_is_refused(text):
     with pytest.raises(UsageError, match="is not a list of numbers"):
         parse_numbers(text)
@@ -25,11 +25,6 @@ def test_anything_else_is_refused(text):
 def test_more_numbers_than_a_recording_can_have_are_refused_at_once(text):
     with pytest.raises(UsageError, match="names more than 1000000 numbers"):
         parse_numbers(text)
-
-
-def test_a_number_of_thousands_of_digits_is_none():
-    with pytest.raises(UsageError, match="is not a list of numbers"):
-        parse_numbers("9" * 5000)
 
 
 @examples(60)
@@ -48,9 +43,6 @@ def test_an_unknown_number_is_told_which_there_are():
         check_known([9, 3], [3, 4, 5], "step")
     assert caught.value.hint == "it has step 3-5"
     assert check_known([4, 3, 4], [3, 4, 5], "step") == (3, 4)
-
-
-def test_where_there_is_none_it_says_so():
     with pytest.raises(UsageError) as caught:
         check_known([1], [], "step")
     assert caught.value.hint == "it has no steps"

@@ -75,14 +75,9 @@ def test_launches_without_kernels_are_counted(recording):
     assert findings(recording) == {"launch_without_kernel": ("warning", 5)}
 
 
-def test_first_step_without_its_kernels_is_told(recording):
-    healthy(recording)
-    del recording.device_rows[:6]
-    assert findings(recording)["first_step_starved"] == ("warning", 6)
-
-
-def test_begin_of_a_single_step_without_kernels_is_told(recording):
-    healthy(recording, steps=1, per_step=20)
+@pytest.mark.parametrize(("steps", "per_step"), [(4, 10), (1, 20)])
+def test_first_step_whose_start_lacks_its_kernels_is_told(recording, steps, per_step):
+    healthy(recording, steps, per_step)
     del recording.device_rows[:6]
     assert findings(recording)["first_step_starved"] == ("warning", 6)
 
@@ -105,26 +100,21 @@ def test_graph_launch_without_any_kernel_makes_idle_time_doubtful(recording):
     assert check["affects"] == "own-launches,device-work"
 
 
-def test_kernels_that_all_have_no_duration_leave_device_times_unknown(recording):
+@pytest.mark.parametrize(
+    ("rows", "device", "found"),
+    [
+        (slice(None), 0, {"zero_dur": ("error", 40)}),
+        (slice(1, None), 0, {}),  # some are shorter than the clock tells
+        (slice(4), 1, {"zero_dur": ("error", 4)}),  # each device has its own
+    ],
+)
+def test_kernels_of_a_device_that_all_have_no_duration_leave_its_times_unknown(recording, rows, device, found):
     healthy(recording)
-    for row in recording.device_rows:
-        row["dur_ns"] = 0
-    assert findings(recording) == {"zero_dur": ("error", 40)}
-    assert recording.link().check("zero_dur")["affects"] == "device-times,device-work"
-
-
-def test_some_kernels_of_no_duration_are_shorter_than_the_clock_tells(recording):
-    healthy(recording)
-    for row in recording.device_rows[1:]:
-        row["dur_ns"] = 0
-    assert findings(recording) == {}
-
-
-def test_each_device_has_its_own_kernels_without_durations(recording):
-    healthy(recording)
-    for row in recording.device_rows[:4]:
-        row |= {"dur_ns": 0, "device": 1}
-    assert findings(recording) == {"zero_dur": ("error", 4)}
+    for row in recording.device_rows[rows]:
+        row |= {"dur_ns": 0, "device": device}
+    assert findings(recording) == found
+    if found:
+        assert recording.link().check("zero_dur")["affects"] == "device-times,device-work"
 
 
 def test_a_file_that_says_how_long_and_not_when_marks_what_rests_on_times(recording):

@@ -191,14 +191,18 @@ def test_hierarchy_names_its_innermost_module(text, module):
     assert hierarchy_module(text) == module
 
 
-@pytest.mark.parametrize("name", ["nn.Module: layers.0.attn", "module:layers.0.attn", "layer:layers.0.attn"])
-def test_paths_of_our_own_recordings_are_understood(name):
-    assert range_module(name) == ModuleName(("layers", "0", "attn"), None)
+LAYER = ModuleName(("layers", "0", "attn"), None)
 
 
-@pytest.mark.parametrize("name", ["## forward ##", "nccl:all_reduce", "[pl][profile]run", "module:"])
-def test_other_ranges_name_no_module(name):
-    assert range_module(name) is None
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("nn.Module: layers.0.attn", LAYER), ("module:layers.0.attn", LAYER), ("layer:layers.0.attn", LAYER),
+        ("## forward ##", None), ("nccl:all_reduce", None), ("[pl][profile]run", None), ("module:", None),
+    ],
+)  # fmt: skip
+def test_ranges_of_our_own_recordings_name_modules_and_others_none(name, module):
+    assert range_module(name) == module
 
 
 def test_hierarchy_tells_calls_by_runs_of_operators(recording):

@@ -31,18 +31,12 @@ def test_means_are_over_the_steps(recording):
     assert forward["device_mean_ns"] is None
 
 
-def test_a_phase_on_another_thread_or_outside_the_steps_does_not_count(recording):
-    recording.annotation("ProfilerStep#1", 0, 100)
-    recording.annotation("phase: forward", 10, 30)
-    recording.annotation("phase: input_wait", 10, 90, thread=2)
-    recording.annotation("phase: optimizer", 110, 120)
-    assert _kept(recording.link()) == [(1, "step", 100), (1, "forward", 20), (1, "residual", 80)]
-
-
-def test_a_range_of_the_job_that_crosses_the_steps_end_changes_nothing(recording):
+def test_a_phase_on_another_thread_or_outside_and_a_range_across_the_end_change_nothing(recording):
     recording.annotation("ProfilerStep#1", 0, 100)
     recording.annotation("iteration", 50, 150)
     recording.annotation("phase: forward", 60, 80)
+    recording.annotation("phase: input_wait", 10, 90, thread=2)
+    recording.annotation("phase: optimizer", 160, 170)
     assert _kept(recording.link()) == [(1, "step", 100), (1, "forward", 20), (1, "residual", 80)]
 
 

@@ -38,40 +38,35 @@ def test_all_ranks_and_steps_by_default(make_scope):
     assert names(scope) == ["in step 3", "in step 4", "in no step", "on rank 1"]
 
 
-def test_a_rank_narrows_every_table(make_scope):
-    scope = make_scope(TWO_RANKS, ranks=[1])
-    assert names(scope) == ["on rank 1"]
-    assert scope.value("SELECT count(*) FROM step") == 1
-    assert scope.value("SELECT count(*) FROM rank") == 1
-    assert scope.value("SELECT count(*) FROM device_event") == 0
+@pytest.mark.parametrize(
+    ("narrowed", "kept", "counts"),
+    [
+        ({"ranks": [1]}, ["on rank 1"], {"step": 1, "rank": 1, "device_event": 0}),
+        # what is in no step is left out
+        ({"steps": [3]}, ["in step 3", "on rank 1"], {"step": 2, "device_event": 1, "collective": 1}),
+        ({"ranks": [0], "steps": [3, 4]}, ["in step 3", "in step 4"], {"step": 2, "collective": 2}),
+    ],
+)
+def test_ranks_and_steps_narrow_every_table(make_scope, narrowed, kept, counts):
+    scope = make_scope(TWO_RANKS, **narrowed)
+    assert names(scope) == kept
+    assert {table: scope.value(f"SELECT count(*) FROM {table}") for table in counts} == counts
 
 
-def test_a_step_leaves_out_what_is_in_no_step(make_scope):
-    scope = make_scope(TWO_RANKS, steps=[3])
-    assert names(scope) == ["in step 3", "on rank 1"]
-    assert scope.value("SELECT count(*) FROM step") == 2
-    assert scope.sql("SELECT id FROM collective").to_pylist() == [{"id": 7}]
-
-
-def test_rank_and_step_narrow_together(make_scope):
-    assert names(make_scope(TWO_RANKS, ranks=[0], steps=[3, 4])) == ["in step 3", "in step 4"]
-
-
-def test_an_unknown_rank_is_told_which_there_are(make_scope):
-    with pytest.raises(UsageError, match="no rank 5") as caught:
-        make_scope(TWO_RANKS, ranks=[0, 5])
-    assert caught.value.hint == "it has rank 0, 1"
-
-
-def test_a_step_of_another_rank_is_unknown(make_scope):
-    with pytest.raises(UsageError, match="no step 4") as caught:
-        make_scope(TWO_RANKS, ranks=[1], steps=[4])
-    assert caught.value.hint == "it has step 3"
+@pytest.mark.parametrize(
+    ("narrowed", "words", "hint"),
+    [
+        ({"ranks": [0, 5]}, "no rank 5", "it has rank 0, 1"),
+        ({"ranks": [1], "steps": [4]}, "no step 4", "it has step 3"),  # of another rank
+    ],
+)
+def test_an_unknown_rank_or_step_is_told_which_there_are(make_scope, narrowed, words, hint):
+    with pytest.raises(UsageError, match=words) as caught:
+        make_scope(TWO_RANKS, **narrowed)
+    assert caught.value.hint == hint
 
 
 def test_narrowing_one_scope_leaves_another_alone(make_store):
-    from stepscope.query.scope import Scope
-
     store = make_store(TWO_RANKS)
     with Scope(store, ranks=[1]), Scope(store) as whole:
         assert len(names(whole)) == 4

@@ -73,10 +73,15 @@ def trace(first: int, rank: int = 0, steps: int = 5) -> dict[str, Any]:
     return described | {"distributedInfo": {"rank": rank, "world_size": 2}}
 
 
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(trace(0)))
+    return path
+
+
 @pytest.mark.parametrize("steps", [(1, 2), (0, 4)])
-def test_store_of_some_steps_answers_as_the_complete_one_does(tmp_path, steps):
-    file = tmp_path / "trace.json"
-    file.write_text(json.dumps(trace(0)))
+def test_store_of_some_steps_answers_as_the_complete_one_does(file, tmp_path, steps):
     store = import_source(file, tmp_path / "store", steps=steps)
     # Of pieces of time, what lies between them is another's.
     forms = steps == tuple(range(steps[0], steps[-1] + 1))
@@ -85,9 +90,7 @@ def test_store_of_some_steps_answers_as_the_complete_one_does(tmp_path, steps):
     assert told == answers(file, forms=forms, step=steps)
 
 
-def test_loader_of_the_next_step_is_not_missed_in_the_window_of_the_last_one_kept(tmp_path):
-    file = tmp_path / "trace.json"
-    file.write_text(json.dumps(trace(0)))
+def test_loader_of_the_next_step_is_not_missed_in_the_window_of_the_last_one_kept(file, tmp_path):
     with stepscope.open(import_source(file, tmp_path / "store", steps=[2])) as narrowed:
         (row,) = narrowed.ask("steps").rows()
     # From 2.33 ms to 3.33 ms: kernels from 2.57 to 2.66, 3.12 to 3.21 and 3.24 to 3.33; the loader of
@@ -96,9 +99,7 @@ def test_loader_of_the_next_step_is_not_missed_in_the_window_of_the_last_one_kep
     assert row["dataloader_ns"] == 70_000 + 110_000 + 30_000
 
 
-def test_events_of_other_steps_in_the_window_belong_to_no_step(tmp_path):
-    file = tmp_path / "trace.json"
-    file.write_text(json.dumps(trace(0)))
+def test_events_of_other_steps_in_the_window_belong_to_no_step(file, tmp_path):
     with stepscope.open(import_source(file, tmp_path / "store", steps=[2])) as narrowed:
         assert narrowed.sql("SELECT DISTINCT step FROM host_event").rows() == [{"step": 2}]
         assert narrowed.step_numbers == (2,)

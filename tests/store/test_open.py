@@ -149,14 +149,9 @@ def test_python_variables_are_no_tables(make_directory):
     assert rows_of_mine
 
 
-def test_closing_twice_is_harmless(make_directory):
+def test_closing_twice_is_harmless_and_a_closed_store_says_so(make_directory):
     store = Store.open(make_directory({}))
     store.close()
-    store.close()
-
-
-def test_a_closed_store_says_so(make_directory):
-    store = Store.open(make_directory({}))
     store.close()
     with pytest.raises(StoreError, match="has been closed"):
         store.sql("SELECT 1")

@@ -141,16 +141,13 @@ def test_sizes_that_are_none_are_missing(read_events, grid, sizes):
     assert [row[f"grid_{axis}"] for axis in "xyz"] == sizes
 
 
-def test_xpu_kernel_without_stream_takes_its_queue(read_events):
-    event = kernel("k", 1, 2, **{"sycl queue": 12})
+@pytest.mark.parametrize(
+    ("args", "tid", "stream"), [({"sycl queue": 12}, 7, 12), ({}, "stream 9", 9)], ids=["queue of XPU", "thread id"]
+)
+def test_kernel_without_stream_takes_its_queue_or_thread(read_events, args, tid, stream):
+    event = kernel("k", 1, 2, **args) | {"tid": tid}
     del event["args"]["stream"]
-    assert read_events([event]).device_event["stream"].to_pylist() == [12]
-
-
-def test_stream_in_the_thread_id_is_understood(read_events):
-    event = {**kernel("k", 1, 2), "tid": "stream 9"}
-    del event["args"]["stream"]
-    assert read_events([event]).device_event["stream"].to_pylist() == [9]
+    assert read_events([event]).device_event["stream"].to_pylist() == [stream]
 
 
 # -- kinds of events -----------------------------------------------------------------------------------
