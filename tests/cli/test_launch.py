@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -61,15 +60,6 @@ def test_what_cannot_be_meant_is_refused_before_anything_runs(run, words, expect
     ran = run("launch", *words)
     assert ran.code == 2
     assert expected in ran.err
-
-
-def test_a_process_that_is_not_chosen_becomes_the_command(spawn) -> None:
-    ran = spawn(
-        *("launch", "--tool", "nsys", "--ranks", "0", "--"),
-        *(sys.executable, "-c", "import os, signal, sys; print(signal.getsignal(signal.SIGPIPE)); sys.exit(7)"),
-        **LAUNCHER,
-    )
-    assert (ran.code, ran.err) == (7, "")
 
 
 def test_what_took_the_devices_time_is_shown_of_this_ranks_files(

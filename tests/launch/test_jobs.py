@@ -101,11 +101,14 @@ def test_launchers_that_disagree_do_not_keep_the_command_from_running(launch) ->
 
 
 def test_a_rank_that_is_not_chosen_becomes_the_command(launch) -> None:
-    asked = "import os, signal; print(os.getpid(), os.getppid(), *sorted(signal.pthread_sigmask(0, [])))"
+    asked = (
+        "import os, signal; print(os.getpid(), os.getppid(), *sorted(signal.pthread_sigmask(0, []))); "
+        "print(int(signal.getsignal(signal.SIGPIPE)))"
+    )
     words = ("--ranks", "1", "--", sys.executable, "-c", asked + "; print(input()); exit(7)")
     with launch(*words, PMI_RANK="0", PMI_SIZE="2") as process:
         out, warnings = process.communicate("typed\n", timeout=20)
-    assert out == f"{process.pid} {os.getpid()}\ntyped\n"
+    assert out == f"{process.pid} {os.getpid()}\n1\ntyped\n"
     assert (process.returncode, warnings) == (7, "")
 
 
