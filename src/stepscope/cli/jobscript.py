@@ -127,7 +127,7 @@ def command(
             Path("rank"),
             delay_s=launch_options["delay"],
             duration_s=launch_options["duration"],
-            set_name=launch_options["wanted"],
+            set_name=launch_options["set_name"],
             kernels=(launch_options["earlier"],) if launch_options["earlier"] else (),
             metrics=launch_options["metrics"],
         )
