@@ -119,4 +119,4 @@ def test_what_an_export_without_nvtx_lacks_is_said(folder, capsys):
     with stepscope.open(file, cache=False) as trace:
         assert rows(trace, WORK) == [(2, 4129, None)]
     assert main(["summary", str(file), "--no-cache"]) == 0
-    assert capsys.readouterr().out.startswith("No operators in the recording")
+    assert capsys.readouterr().out.startswith("No operators recorded")
