@@ -70,7 +70,7 @@ class Request:
         """Our options, each one word (`--trace=cuda`), then the user's, which replace ours.
 
         Args:
-            own: our options.
+            ours: our options.
             short: the long names of the tool's short options: {"-t": "--trace"}.
 
         >>> Request(Path("a"), options=("-t", "osrt")).merged(["--trace=cuda"], {"-t": "--trace"})
@@ -144,6 +144,7 @@ class Tool:
         prefixes: for `inside`, the starts of its lines of output; such lines go into `{stem}.NAME.txt`.
         no_file_reason: why a successful run may leave no file, in words.
         reads: the format by which StepScope reads its files; empty if it cannot.
+        question: the question that a run suggests about its files, and that `--stats` asks.
     """
 
     name: str
