@@ -48,7 +48,7 @@ def test_an_interrupted_command_ends_with_130_and_one_line(tmp_path):
     code = (
         "import os, signal, sys, threading\n"
         "from stepscope.cli import main as m\n"
-        "from stepscope.store.open import Store\n"
+        "from tests.literal import literal_store\n"
         "def run(_):\n"
         "    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         f"    with literal_store({{}}) as store: store.sql({ENDLESS!r})\n"
