@@ -58,11 +58,10 @@ def main() -> int:
             wording += sentences
             if differences:
                 differing += 1
-                print(
-                    f"{source.parent.name}/{source.name}: {' '.join([name, *options])}: {len(differences)} differences"
-                )
+                call = " ".join([name, *options])
+                print(f"{source.parent.name}/{source.name}: {call}: {len(differences)} differences")
                 for line in differences[:SHOWN]:
-                    print(f"    {line[:300]}")
+                    print(f"    {line[:300]}", flush=True)
     print(f"{len(calls) * len(sources)} answers, {differing} differ; {wording} sentences have other words")
     return 1 if differing else 0
 
