@@ -125,7 +125,7 @@ def index_page() -> str:
         "* [The tables of nvprof and Nsight Systems](vendor-tables.md), and which question answers each\n"
         "* [nvprof and PyProf](nvprof.md): which of their files are read, and what these do not hold\n"
         "* [`prof` beside PyProf](prof_vs_pyprof.md)\n"
-        "* [Plug-ins](plugins.md): formats, questions, operators, rules and devices of your own\n"
+        "* [Plug-ins](plugins.md): formats, tools, questions, operators, rules and devices of your own\n"
         "* [What work is counted, and what devices can do](work.md)\n"
         "* [Errors](errors.md)\n"
     )

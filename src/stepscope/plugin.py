@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from stepscope.formats.tables import READ as READER_TABLES
     from stepscope.formats.tables import Facts as FileFacts
     from stepscope.formats.tables import RankTables, ReadReport
+    from stepscope.launch.tool import Request, Tool, Written
     from stepscope.query.declare import Column, Parameter, question
     from stepscope.query.scope import Scope
 
@@ -41,11 +42,14 @@ __all__ = [
     "RankTables",
     "ReadOptions",
     "ReadReport",
+    "Request",
     "Scope",
     "SourceError",
     "Tensor",
     "Threshold",
+    "Tool",
     "Work",
+    "Written",
     "parse_hardware",
     "question",
     "rule",
@@ -62,6 +66,7 @@ _HOMES = {
     "formats.options": ("ReadOptions",),
     "formats.registry": ("Format",),
     "formats.tables": ("RankTables", "ReadReport"),
+    "launch.tool": ("Request", "Tool", "Written"),
     "query.declare": ("Column", "Parameter", "question"),
     "query.scope": ("Scope",),
 }

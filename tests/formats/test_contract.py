@@ -7,25 +7,25 @@ import random
 from pathlib import Path
 
 import pytest
+from tests.bundled.nvprof import test_log, test_metric_sums
+from tests.bundled.nvprof.databases import Nvprof, call, tensor
+from tests.bundled.test_aps import TEXT as APS
+from tests.bundled.test_pyprof import kernel
 from tests.examples import how_many
 from tests.formats.counters.test_ncu import DETAILS, line
 from tests.formats.inline.test_host import HOST, document
 from tests.formats.inline.test_phases import SUMMARY
 from tests.formats.inline.test_reader import OURS
 from tests.formats.nsys.exports import Nsys
-from tests.formats.nvprof import test_log, test_metric_sums
-from tests.formats.nvprof.databases import Nvprof, call, tensor
 from tests.formats.sampled import test_collapsed, test_perf_script, test_speedscope
-from tests.formats.test_aps import TEXT as APS
 from tests.formats.test_onednn import MATMUL
 from tests.formats.test_perf_stat import TEXT as PERF_STAT
-from tests.formats.test_pyprof import kernel
 from tests.formats.test_vtune import FUNCTIONS
 from tests.memory_snapshots import training
 
 from stepscope.base.errors import SourceError
 from stepscope.formats.container import members
-from stepscope.formats.registry import FORMATS, format_of
+from stepscope.formats.registry import format_of, our_formats
 from stepscope.formats.tables import RankTables
 
 KINETO = {
@@ -79,7 +79,7 @@ SAMPLES = {
 
 
 def test_each_format_has_a_sample_that_is_its_own(tmp_path):
-    assert SAMPLES.keys() == {known.name for known in FORMATS}
+    assert SAMPLES.keys() == {known.name for known in our_formats()}
     assert {name: _outcome(_sample(name, tmp_path), tmp_path) for name in SAMPLES} == {name: name for name in SAMPLES}
 
 

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.bundled.nvprof.databases import Nvprof
 from tests.formats.nsys.exports import Nsys
-from tests.formats.nvprof.databases import Nvprof
 from tests.small_traces import H100, MI300
 from tests.small_traces import write_trace as write
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.bundled.nvprof.databases import Nvprof
 from tests.formats.nsys.exports import Nsys
-from tests.formats.nvprof.databases import Nvprof
 
 from stepscope.formats import scratch
 from stepscope.formats.container import members

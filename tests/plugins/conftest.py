@@ -19,6 +19,7 @@ from stepscope.costs import hardware
 from stepscope.costs import registry as operators
 from stepscope.findings import rules
 from stepscope.formats import registry as formats
+from stepscope.launch import tools
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "plugin"
@@ -31,6 +32,7 @@ CACHES = (
     operators.model_of,
     operators.count_work,
     hardware._added,
+    tools.all_tools,
     plugins.metadata_folders,
 )
 """What is found is kept for the life of a process, which is longer than a test."""

@@ -199,6 +199,31 @@ def test_a_question_has_its_page(example, use, run):
     assert "`unlinked_kernel_fraction`" in page
 
 
+@pytest.fixture
+def klog(example, tmp_path, spawn):
+    """Runs `stepscope launch` with a stand-in for the plug-in's profiler on the PATH."""
+    (tmp_path / "klog").write_text(
+        f'#!/bin/sh\n[ $1 = --version ] && exec echo klog 2.1\ncp {SAMPLE} ${{1#--output=}}; shift; exec "$@"\n'
+    )
+    (tmp_path / "klog").chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    return lambda *words: spawn(example, "-m", "stepscope", *words, PATH=path)
+
+
+def test_its_profiler_can_be_launched_and_checked(klog, tmp_path):
+    out = str(tmp_path / "out")
+    done = klog("launch", "--tool", "klog", "-o", out, "--stats", "--", "echo", "hello")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("hello\n")
+    assert "mean_wait" in done.stdout
+    assert f"waits {out}" in done.stderr
+    assert "klog        2.1" in klog("doctor", "--tool", "klog").stdout
+    assert "--tool klog" in klog("jobscript", "slurm", "--tool", "klog", "--", "python", "train.py").stdout
+    refused = klog("launch", "--tool", "klock", "--", "true")
+    assert refused.returncode == 2
+    assert "'klog'" in refused.stderr
+
+
 def test_another_process_finds_it_too(example, spawn):
     done = spawn(example, "-m", "stepscope", "waits", str(SAMPLE), "--json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -248,6 +273,16 @@ def test_a_store_is_made_anew_for_another_version(example, use, kineto, tmp_path
 # -- nobody looks for plug-ins without a reason ------------------------------------------------------
 
 
+def test_a_profiler_that_fails_names_its_plug_in(broken, spawn):
+    folder = broken(
+        "from stepscope.plugin import Tool\nTOOL = Tool('odd', 'odd', 'inside', arguments=lambda request: 1 / 0,"
+        " environment=lambda request: 1 / 0)",
+        tools="TOOL",
+    )
+    done = spawn(folder, "-m", "stepscope", "launch", "--tool", "odd", "--dry-run", "--", "true")
+    assert "plug-in it (stepscope.tools) of broken-example 1.0 failed: ZeroDivisionError" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "looked"),
     [
@@ -256,6 +291,7 @@ def test_a_store_is_made_anew_for_another_version(example, use, kineto, tmp_path
         (["sql", "{}", "SELECT * FROM answer.kernels"], 0),
         (["schema"], 0),
         (["questions", "kernels"], 0),
+        (["launch", "--tool", "onednn", "--dry-run", "--", "true"], 0),
         (["kernels", "--help"], 0),
         (["--version"], 0),
         (["questions"], 1),

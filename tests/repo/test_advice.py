@@ -159,7 +159,7 @@ def test_options_that_are_named_exist() -> None:
         for place, text in texts()
         if place.startswith("src/") and "\n" not in text.strip()
         # A word of the command line of another program.
-        if not (place.startswith("src/stepscope/launch/") and text.startswith("-"))
+        if not (place.startswith(("src/stepscope/launch/", "src/stepscope/bundled/")) and text.startswith("-"))
         for flag in OPTION.findall(text)
         if flag not in known
     ]

@@ -7,6 +7,10 @@ it answers afterwards.
 
 Somebody installed the packages, so they are trusted. The working directory is not searched, though it may be on
 Python's path: it often has files that others have sent.
+
+Some plug-ins come with StepScope, in a package of ours that has entry points in a file of its own. They are found
+without any search, belong to our code (what fails in them is our fault, results with them are cached), and no switch
+disables them.
 """
 
 from __future__ import annotations
@@ -25,11 +29,14 @@ from stepscope.base.quoting import printable
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-Kind = Literal["formats", "questions", "operators", "rules", "devices"]
+Kind = Literal["formats", "tools", "questions", "operators", "rules", "devices"]
 """What can be added; the group of entry points is `stepscope.` and the kind."""
 
+BUNDLED = "stepscope.bundled"
+"""The package of the plug-ins that come with StepScope."""
+
 SWITCH = "STEPSCOPE_PLUGINS"
-"""The variable that disables all plug-ins if it is `no`."""
+"""The variable that disables all plug-ins of other packages if it is `no`."""
 
 ERRORS = {
     "plug-in-failed": (
@@ -130,6 +137,17 @@ def stay_out() -> None:
     """From now on finds nothing in this process, because it runs somebody's training job."""
     global _runs_a_job
     _runs_a_job = True
+
+
+@functools.cache
+def bundled(kind: Literal["formats", "tools"], expected: type[Thing]) -> tuple[Thing, ...]:
+    """The objects of a kind that come with StepScope, in the order of their declaration."""
+    import pkgutil
+
+    text = (pkgutil.get_data(BUNDLED, "entry_points.txt") or b"").decode()
+    group = text.partition(f"[{_GROUP}{kind}]\n")[2].partition("\n[")[0]
+    paths = [line.partition("=")[2].strip() for line in group.splitlines() if line]
+    return tuple(of_type(expected, pkgutil.resolve_name(path)) for path in paths)
 
 
 @functools.cache

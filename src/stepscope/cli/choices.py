@@ -61,8 +61,20 @@ def tool_option(name: str, words: str, *, multiple: bool = False) -> Callable[[C
     from stepscope.launch.tools import TOOLS
 
     tools = ", ".join(TOOLS)
-    choice = click.Choice(list(TOOLS))
+    choice = _Tool(list(TOOLS))
     return click.option("--tool", name, type=choice, metavar="TOOL", multiple=multiple, help=f"{words}: {tools}.")
+
+
+class _Tool(click.Choice):  # type: ignore[type-arg]  # generic from click 8.2 on
+    """The name of a tool; plug-ins are looked for only if it is not one of ours."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the name, or fails with all names."""
+        from stepscope.launch.tools import all_tools
+
+        if value not in self.choices:
+            self.choices = tuple(all_tools())
+        return super().convert(value, param, ctx)
 
 
 def read_window(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[int, int] | None:

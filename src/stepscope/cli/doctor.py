@@ -12,7 +12,7 @@ from stepscope.base.errors import StepScopeError
 from stepscope.cli.choices import out_option, tool_option
 from stepscope.cli.terminal.printing import print_out
 from stepscope.launch.preflight import Problem, dotted, executable_of, problems, this_node, version_of
-from stepscope.launch.tools import TOOLS
+from stepscope.launch.tools import all_tools
 
 _WIDTH = 100
 _INDENT = 12
@@ -29,7 +29,7 @@ def command(names: tuple[str, ...], out: Path) -> None:
     record nothing.
     """
     is_well = True
-    for tool in TOOLS.values():
+    for tool in all_tools().values():
         if names and tool.name not in names:
             continue
         try:

@@ -18,7 +18,7 @@ from stepscope.cli.terminal.printing import print_err, print_out
 from stepscope.launch.job_preset import SCHEDULERS, find_preset, preset_names
 from stepscope.launch.jobscript import Job, jobscript, not_given
 from stepscope.launch.tool import Request
-from stepscope.launch.tools import TOOLS
+from stepscope.launch.tools import tool_named
 
 ERRORS = {"file-exists": "The file exists, and `--force` was not given."}
 
@@ -121,7 +121,7 @@ def command(
     if launch_options["name"] is None:
         raise click.UsageError("Missing option '--tool'.", ctx)
     options, to_run = apart(words)
-    tool = TOOLS[launch_options["name"]]
+    tool = tool_named(launch_options["name"])
     tool.check(
         Request(
             Path("rank"),

@@ -25,7 +25,7 @@ from stepscope.launch.preflight import executable_of
 from stepscope.launch.run import LONGEST_END_S, Launched, LaunchOptions, about_process, dry_line, launch
 from stepscope.launch.supervise import end_as
 from stepscope.launch.tool import Request
-from stepscope.launch.tools import TOOLS
+from stepscope.launch.tools import tool_named
 
 ERRORS = {"no-command": "There is nothing to run: put the command last, after `--`."}
 
@@ -130,7 +130,7 @@ def command(
         return
     if name is None:
         raise click.UsageError("Missing option '--tool'.")
-    tool = TOOLS[name]
+    tool = tool_named(name)
     if query_metrics:
         if not tool.query_metrics:
             raise tool.refusal("lists no metrics", "ask ncu, nvprof or rocprofv3")

@@ -1,4 +1,4 @@
-"""The formats that can be read, in one list, and those that plug-ins add.
+"""The formats that can be read: the core's in one list, those that come with StepScope, and those of plug-ins.
 
 A format is chosen by a file's first bytes, never by its name. To add one, write its reader and name it here, or in the
 entry points of a package (docs/plugins.md).
@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from stepscope.base.errors import SourceError
-from stepscope.base.plugins import PlugIn, load, named, of_type
+from stepscope.base.plugins import PlugIn, bundled, load, named, of_type
 from stepscope.formats.accepted import accepted
 from stepscope.formats.container import BLANK, ByteStream, Member, strip_bom
 from stepscope.formats.options import ReadOptions
@@ -104,17 +104,6 @@ FORMATS: tuple[Format, ...] = (
         perhaps=_function("kineto.reader", "may_be_kineto"),
     ),
     _format(
-        "nvprof.reader", "nvprof", "database of nvprof (nvprof -o FILE), best with the markers of PyProf", memory=3.0
-    ),
-    _format(
-        "nvprof.metric_sums",
-        "nvprof-metrics",
-        "metrics and events of kernels as nvprof prints them (--metrics, --events), as text or CSV",
-        timed=False,
-    ),
-    _format("nvprof.log", "nvprof-log", "log of nvprof (--print-gpu-trace, --print-api-trace), as text or CSV"),
-    _format("pyprof", "pyprof", "list of kernels (.dict) that PyProf made of a database of nvprof", timed=False),
-    _format(
         "nsys.reader",
         "nsys",
         "report of Nsight Systems, or its SQLite export (nsys export --type sqlite)",
@@ -133,7 +122,6 @@ FORMATS: tuple[Format, ...] = (
     ),
     _format("vtune", "vtune", "report of Intel VTune as CSV (vtune -report hotspots -format csv)", timed=False),
     _format("onednn", "onednn", "verbose log of oneDNN, DNNL or MKL-DNN (ONEDNN_VERBOSE=1)", timed=False),
-    _format("aps", "aps", "summary of Intel's Application Performance Snapshot as text (aps-report DIR)", timed=False),
     _format("perf_stat", "perf-stat", "counts of Linux perf (perf stat -o FILE)", timed=False),
     _format(
         "sampled.perf_script",
@@ -196,15 +184,21 @@ def format_named(name: str) -> Format:
     )
 
 
+def our_formats() -> Iterator[Format]:
+    """All formats of StepScope; those outside the core are loaded when the core's are exhausted."""
+    yield from FORMATS
+    yield from bundled("formats", Format)
+
+
 def _all() -> Iterator[Format]:
     """Our formats, then those of plug-ins, which are looked for only then."""
-    yield from FORMATS
+    yield from our_formats()
     yield from _added()
 
 
 @cache
 def _added() -> tuple[Format, ...]:
-    ours = [candidate.name for candidate in FORMATS]
+    ours = [candidate.name for candidate in our_formats()]
     return tuple(
         _guarded(plug_in, added) for plug_in, added in load("formats", Format, lambda candidate: [candidate.name], ours)
     )

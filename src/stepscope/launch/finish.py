@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stepscope.base.errors import StepScopeError
 from stepscope.launch.preflight import executable_of
-from stepscope.launch.tools import TOOLS
+from stepscope.launch.tools import all_tools
 
 ERRORS = {
     "nothing-to-finalize": (
@@ -47,7 +47,7 @@ def raw_results(folder: Path) -> Iterator[RawResult]:
         StepScopeError: there are none, or their tool is not on the PATH.
     """
     is_any = False
-    for tool in TOOLS.values():
+    for tool in all_tools().values():
         if tool.finalize is None:
             continue
         for path in sorted({path for kind in tool.written for path in kind.find_in(folder)}):

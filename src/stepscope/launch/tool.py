@@ -1,7 +1,7 @@
 """Declares a tool: how its command line is made, what it writes, and how to see that this is complete.
 
-To add one: a file in `launch/tools/` that declares a `Tool`, and its name in `launch/tools/__init__.py`. No other code
-knows a tool by name.
+To add one: a file in `launch/tools/` that declares a `Tool`, and its name in `launch/tools/__init__.py`; or an entry
+point of a package (docs/plugins.md). No other code knows a tool by name.
 """
 
 from __future__ import annotations

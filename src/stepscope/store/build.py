@@ -303,7 +303,7 @@ def _build(sources: list[Path], options: ImportOptions, progress: Progress, dire
 def _build_of(sources: list[Path], options: ImportOptions, progress: Progress, directory: Path) -> None:
     # Imported here: a command that finds its store in the cache must not wait for the readers.
     from stepscope.formats.container import Listings
-    from stepscope.formats.registry import FORMATS
+    from stepscope.formats.registry import our_formats
     from stepscope.formats.runs import find_run
     from stepscope.store.job import run_job
     from stepscope.store.workers import run_jobs
@@ -354,7 +354,7 @@ def _build_of(sources: list[Path], options: ImportOptions, progress: Progress, d
         "source": _named(sources),
         "skipped": [{"path": path, "reason": reason} for path, reason in run.skipped],
     }
-    if run.skipped or any(recording.format not in FORMATS for recording in run.recordings):
+    if run.skipped or any(recording.format not in our_formats() for recording in run.recordings):
         facts["plug_ins"] = versions("formats")
     outcomes_left = iter(done)
     stored = []

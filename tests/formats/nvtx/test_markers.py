@@ -1,5 +1,5 @@
 import pytest
-from tests.formats.nvprof.databases import call, scalar, tensor
+from tests.bundled.nvprof.databases import call, scalar, tensor
 
 from stepscope.formats.nvtx.calls import operator_name
 from stepscope.formats.nvtx.markers import Marker, base_name, parse_marker

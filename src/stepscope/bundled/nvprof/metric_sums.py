@@ -10,14 +10,12 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stepscope.base.errors import SourceError
-from stepscope.formats.container import Member
+from stepscope.bundled.nvprof.log import BANNER, DEVICE, LONGEST_LINE, cells_of, measured_value
 from stepscope.formats.counters.measured import NVPROF, Measured
 from stepscope.formats.demangle import demangled
-from stepscope.formats.nvprof.log import BANNER, DEVICE, LONGEST_LINE, cells_of, measured_value
-from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
+from stepscope.formats.tables import from_rows
 from stepscope.formats.text_lines import text_lines
+from stepscope.plugin import FileFacts, Format, Member, RankTables, ReadOptions, ReadReport, SourceError
 
 _LOOKS = re.compile(rb"(?m)^==(\d+|====)== (Metric|Event) result:")
 _TRACE = re.compile(rb"(?m)^==(\d+|====)== Profiling result:\s*\n\s*\"?(Start|Device)\b")
@@ -42,9 +40,9 @@ def looks_like(head: bytes) -> bool:
     return _LOOKS.search(head) is not None and _TRACE.search(head) is None
 
 
-def peek(member: Member) -> Facts | None:
+def peek(member: Member) -> FileFacts | None:
     """The file's origin, or None when it holds no metric."""
-    return None if next(_sums(member, ReadReport()), None) is None else Facts(tool=NVPROF)
+    return None if next(_sums(member, ReadReport()), None) is None else FileFacts(tool=NVPROF)
 
 
 def read(member: Member, _options: ReadOptions | None = None) -> RankTables:
@@ -74,7 +72,7 @@ def read(member: Member, _options: ReadOptions | None = None) -> RankTables:
         {"device": index, "kind": "cuda", "name": name or None, "used": True} for index, name in sorted(devices.items())
     ]
     device = from_rows("device", rows)
-    return RankTables(Facts(tool=NVPROF), report, **tables, device=device)
+    return RankTables(FileFacts(tool=NVPROF), report, **tables, device=device)
 
 
 def _sums(member: Member, report: ReadReport) -> Iterator[_Sum]:
@@ -125,3 +123,13 @@ def _sum(cells: list[str], head: list[str], device: str, kernel: str, *, as_csv:
     if not (count.isdigit() and 0 < int(count) < _MAX_LAUNCHES and metric and kernel):
         return None
     return _Sum(device, kernel, int(count), metric, *values)
+
+
+FORMAT = Format(
+    "nvprof-metrics",
+    "metrics and events of kernels as nvprof prints them (--metrics, --events), as text or CSV",
+    looks_like,
+    peek,
+    read,
+    timed=False,
+)

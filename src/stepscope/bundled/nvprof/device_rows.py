@@ -11,7 +11,8 @@ import pyarrow as pa
 from stepscope.formats.cupti.columns import LATEST_NS
 from stepscope.formats.cupti.device_rows import Recorded, device_of_context, device_row, on_streams, small_number
 from stepscope.formats.sqlite import Database
-from stepscope.formats.tables import ReadReport, canonical
+from stepscope.formats.tables import canonical
+from stepscope.plugin import ReadReport
 
 Row = dict[str, Any]
 

@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stepscope.bundled.nvprof.cupti_names import cupti_names
 from stepscope.formats.cupti.columns import LATEST_NS, distinct_rows, in_time, mapped, on_host, on_track
-from stepscope.formats.nvprof.cupti_names import cupti_names
 from stepscope.formats.nvtx.ranges import NONE, Ranges
 from stepscope.formats.nvtx.rows import range_tables, role_of
 from stepscope.formats.nvtx.texts import Texts
 from stepscope.formats.sqlite import Database
-from stepscope.formats.tables import READ, ReadReport, canonical
+from stepscope.formats.tables import READ, canonical
+from stepscope.plugin import ReadReport
 from stepscope.schema.arrays import Int32s, Int64s
 
 _INSTANT, _START, _END = 1, 2, 4

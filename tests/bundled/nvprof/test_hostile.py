@@ -4,11 +4,11 @@ import gzip
 import sqlite3
 
 import pytest
-from tests.formats.nvprof.databases import Nvprof, call, read_file, tensor
+from tests.bundled.nvprof.databases import Nvprof, call, read_file, tensor
 
 from stepscope.base.errors import SourceError
+from stepscope.bundled.nvprof.reader import peek
 from stepscope.formats.container import members
-from stepscope.formats.nvprof.reader import peek
 from stepscope.formats.registry import format_of
 
 

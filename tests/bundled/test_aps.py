@@ -5,7 +5,7 @@ from tests.formats.sampled.profiles import read_text
 
 import stepscope
 from stepscope.base.errors import SourceError
-from stepscope.formats.aps import looks_like
+from stepscope.bundled.aps import looks_like
 
 TEXT = """\
 | Summary information

@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from stepscope.formats.container import Member, strip_bom
+from stepscope.formats.container import strip_bom
 from stepscope.formats.host_metrics import Row, host_metrics_of
-from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import Facts, RankTables, ReadReport
 from stepscope.formats.text_lines import text_lines
+from stepscope.plugin import FileFacts, Format, Member, RankTables, ReadOptions, ReadReport
 
 _LONGEST_LINE = 1 << 14
 _MAX_LINES = 1 << 16
@@ -73,9 +72,9 @@ def looks_like(head: bytes) -> bool:
     return _LOOKS.search(start) is not None and (b"HW Platform" in start or b"Elapsed Time" in start)
 
 
-def peek(member: Member) -> Facts | None:
+def peek(member: Member) -> FileFacts | None:
     """The file's origin: APS. None when it holds no metric."""
-    return Facts(tool="APS") if any(map(_measured, _rows(member, ReadReport()))) else None
+    return FileFacts(tool="APS") if any(map(_measured, _rows(member, ReadReport()))) else None
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
@@ -84,7 +83,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     rows = list(_rows(member, report))
     return host_metrics_of(
         member,
-        Facts(tool="APS"),
+        FileFacts(tool="APS"),
         report,
         rows if any(map(_measured, rows)) else [],
         lacks="this summary of APS holds no metric",
@@ -165,4 +164,14 @@ def _row(metric: str, text: str) -> Row:
 
 _UNITS = frozenset(
     {"%", "s", "ms", "us", "ghz", "mhz", "hz", "b", "kb", "mb", "gb", "tb", "gb/s", "mb/s", "kb/s", "tb/s"}
+)
+
+
+FORMAT = Format(
+    "aps",
+    "summary of Intel's Application Performance Snapshot as text (aps-report DIR)",
+    looks_like,
+    peek,
+    read,
+    timed=False,
 )

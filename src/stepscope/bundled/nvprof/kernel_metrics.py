@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stepscope.bundled.nvprof.cupti_names import cupti_names
 from stepscope.formats.counters.measured import of_events
-from stepscope.formats.nvprof.cupti_names import cupti_names
 from stepscope.formats.sqlite import Database
 
 Row = dict[str, Any]

@@ -16,17 +16,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from stepscope.base.errors import SourceError
 from stepscope.formats import vocabulary
-from stepscope.formats.container import Member
 from stepscope.formats.counters.measured import of_events
 from stepscope.formats.cupti.columns import LATEST_NS
 from stepscope.formats.cupti.device_rows import NAMELESS, copy_names, fill_name
 from stepscope.formats.demangle import demangled
 from stepscope.formats.nvtx.rows import role_of
-from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
+from stepscope.formats.tables import from_rows
 from stepscope.formats.text_lines import text_lines
+from stepscope.plugin import FileFacts, Format, Member, RankTables, ReadOptions, ReadReport, SourceError
 
 Row = dict[str, Any]
 
@@ -77,11 +75,11 @@ def looks_like(head: bytes) -> bool:
     return _LOOKS.search(head) is not None
 
 
-def peek(member: Member) -> Facts | None:
+def peek(member: Member) -> FileFacts | None:
     """The file's origin, or None when it holds no table."""
     log = _Log(member, ReadReport())
     row = next(log.rows(), None)
-    return None if row is None else Facts(pid=log.pid, tool="nvprof")
+    return None if row is None else FileFacts(pid=log.pid, tool="nvprof")
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
@@ -98,7 +96,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
             slug="no-recording",
         )
     report.read = len(tables.device_event) + len(tables.host_event) + len(tables.instant)
-    facts = Facts(pid=log.pid, tool="nvprof", resolution_ns=log.resolution_ns)
+    facts = FileFacts(pid=log.pid, tool="nvprof", resolution_ns=log.resolution_ns)
     return RankTables(facts=facts, report=report, **tables.tables(log.pid))
 
 
@@ -366,3 +364,8 @@ def measured_value(cell: str) -> tuple[float | None, str]:
 def binary_unit(unit: str) -> str:
     """A unit of nvprof as others spell it: its GB/s are 2^30 bytes."""
     return _BINARY.sub(r"\1iB/s", unit)
+
+
+FORMAT = Format(
+    "nvprof-log", "log of nvprof (--print-gpu-trace, --print-api-trace), as text or CSV", looks_like, peek, read
+)

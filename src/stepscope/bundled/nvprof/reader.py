@@ -7,26 +7,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.base.errors import SourceError
-from stepscope.formats.container import Member
+from stepscope.bundled.nvprof.device_rows import KERNELS, device_events, devices, samples
+from stepscope.bundled.nvprof.host_rows import CALLS, MARKERS, OVERHEAD, HostRows, host_rows
+from stepscope.bundled.nvprof.kernel_metrics import kernel_metrics
 from stepscope.formats.cupti.columns import LATEST_NS
 from stepscope.formats.cupti.device_rows import streams, used_devices
-from stepscope.formats.nvprof.device_rows import KERNELS, device_events, devices, samples
-from stepscope.formats.nvprof.host_rows import CALLS, MARKERS, OVERHEAD, HostRows, host_rows
-from stepscope.formats.nvprof.kernel_metrics import kernel_metrics
-from stepscope.formats.options import ReadOptions
 from stepscope.formats.sqlite import MAGIC, Layout
 from stepscope.formats.sqlite_files import opened
-from stepscope.formats.tables import (
-    EPOCH_NS,
-    Facts,
-    RankTables,
-    ReadReport,
-    canonical,
-    capabilities_of,
-    counted_from,
-    from_rows,
-)
+from stepscope.formats.tables import EPOCH_NS, canonical, capabilities_of, counted_from, from_rows
+from stepscope.plugin import FileFacts, Format, Member, RankTables, ReadOptions, ReadReport, SourceError
 
 Row = dict[str, Any]
 
@@ -76,7 +65,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     )
 
 
-def peek(member: Member) -> Facts | None:
+def peek(member: Member) -> FileFacts | None:
     """What the file says about itself, or None when it holds no activity."""
     with opened(member, _NVPROF) as database:
         times = [
@@ -87,7 +76,7 @@ def peek(member: Member) -> Facts | None:
         listed_devices = devices(database)
     if not times:
         return None
-    return Facts(
+    return FileFacts(
         start_epoch_ns=min(times),
         end_epoch_ns=max(times),
         tool="nvprof",
@@ -96,10 +85,10 @@ def peek(member: Member) -> Facts | None:
     )
 
 
-def _facts(host: HostRows, origin: int, version: list[tuple[Any, ...]]) -> Facts:
+def _facts(host: HostRows, origin: int, version: list[tuple[Any, ...]]) -> FileFacts:
     pids = {pid for pid, _ in host.threads.of if pid is not None}
     number = version[0][0] if version else None
-    return Facts(
+    return FileFacts(
         pid=pids.pop() if len(pids) == 1 else None,
         start_epoch_ns=origin if origin >= EPOCH_NS else None,
         tool="nvprof",
@@ -120,3 +109,13 @@ def _threads(host: HostRows) -> pa.Table:
         for (pid, tid), number in host.threads.of.items()
     ]
     return from_rows("thread", rows)
+
+
+FORMAT = Format(
+    "nvprof",
+    "database of nvprof (nvprof -o FILE), best with the markers of PyProf",
+    looks_like,
+    peek,
+    read,
+    memory=3.0,
+)

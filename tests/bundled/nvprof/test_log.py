@@ -5,8 +5,8 @@ from tests.questions import vendor_tools
 
 import stepscope
 from stepscope.base.errors import SourceError
+from stepscope.bundled.nvprof.log import read
 from stepscope.formats.container import members
-from stepscope.formats.nvprof.log import read
 from stepscope.formats.registry import format_of
 
 BANNER = "==77== NVPROF is profiling process 77, command: python train.py"

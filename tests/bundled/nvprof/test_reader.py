@@ -3,12 +3,12 @@ import json
 import struct
 
 import pytest
-from tests.formats.nvprof.databases import AUTOGRAD, Nvprof, call, read_file, scalar, stack, tensor
+from tests.bundled.nvprof.databases import AUTOGRAD, Nvprof, call, read_file, scalar, stack, tensor
 
 from stepscope.base.errors import DamagedSourceError, SourceError
+from stepscope.bundled.nvprof.reader import peek
 from stepscope.formats.container import members
 from stepscope.formats.damage import check_strict
-from stepscope.formats.nvprof.reader import peek
 from stepscope.formats.registry import format_of
 
 A_DAY_IN_2020 = 1_583_978_810_000_000_000

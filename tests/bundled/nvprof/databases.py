@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from stepscope.bundled.nvprof.reader import read
 from stepscope.formats.container import members
-from stepscope.formats.nvprof.reader import read
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.tables import RankTables
 

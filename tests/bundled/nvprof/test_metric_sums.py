@@ -3,8 +3,8 @@
 import pytest
 
 from stepscope.base.errors import SourceError
+from stepscope.bundled.nvprof.metric_sums import read
 from stepscope.formats.container import members
-from stepscope.formats.nvprof.metric_sums import read
 from stepscope.formats.registry import format_of
 
 CSV = """\

@@ -9,7 +9,7 @@ from importlib import resources
 @cache
 def cupti_names() -> dict[tuple[str, int], str]:
     """The names by kind (`metric`, `event`, `runtime`, `driver`) and number, from `cupti_names.txt`."""
-    text = resources.files("stepscope.formats.nvprof").joinpath("cupti_names.txt").read_text("utf-8")
+    text = resources.files("stepscope.bundled.nvprof").joinpath("cupti_names.txt").read_text("utf-8")
     names: dict[tuple[str, int], str] = {}
     for line in text.splitlines():
         if not line.startswith("#"):

@@ -16,16 +16,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stepscope.base.errors import SourceError
 from stepscope.formats import vocabulary
-from stepscope.formats.container import Member
 from stepscope.formats.nvtx.calls import operator_name
 from stepscope.formats.nvtx.markers import LONGEST_LITERAL, Marker, base_name, parse_marker, python_literal
 from stepscope.formats.nvtx.ranges import NONE, Ranges
 from stepscope.formats.nvtx.rows import range_tables, role_of
-from stepscope.formats.options import ReadOptions
-from stepscope.formats.tables import Facts, RankTables, ReadReport, canonical, from_rows
+from stepscope.formats.tables import canonical, from_rows
 from stepscope.formats.text_lines import text_lines
+from stepscope.plugin import FileFacts, Format, Member, RankTables, ReadOptions, ReadReport, SourceError
 
 Row = dict[str, Any]
 
@@ -43,7 +41,7 @@ def looks_like(head: bytes) -> bool:
     return _LOOKS.match(head) is not None
 
 
-def peek(member: Member) -> Facts | None:
+def peek(member: Member) -> FileFacts | None:
     """The file's origin: only the tool. None when it holds no kernel."""
     return _facts() if next(_kernels(member, ReadReport()), None) else None
 
@@ -101,8 +99,8 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     return RankTables(facts=_facts(), report=report, **canonical_tables, **shared)
 
 
-def _facts() -> Facts:
-    return Facts(tool="PyProf")
+def _facts() -> FileFacts:
+    return FileFacts(tool="PyProf")
 
 
 # -- lines -------------------------------------------------------------------------------------------
@@ -294,3 +292,8 @@ def _repeated(levels: tuple[Marker, ...]) -> int:
     """The level at which a repeated call begins: the innermost function, or operator if there is none."""
     calls = [level for level, marker in enumerate(levels) if marker.sort == "call"]
     return calls[-1] if calls else max(len(levels) - 1, 0)
+
+
+FORMAT = Format(
+    "pyprof", "list of kernels (.dict) that PyProf made of a database of nvprof", looks_like, peek, read, timed=False
+)

@@ -3,13 +3,13 @@
 import shlex
 
 import pytest
-from tests.formats.nvprof.databases import call, tensor
+from tests.bundled.nvprof.databases import call, tensor
 
 import stepscope
 from stepscope.base.errors import SourceError
+from stepscope.bundled.pyprof import read
 from stepscope.cli.main import main
 from stepscope.formats.container import members
-from stepscope.formats.pyprof import read
 from stepscope.formats.registry import format_of
 
 FORWARD, BACKWARD = 11, 22
