@@ -19,7 +19,7 @@ from tests.examples import examples
 
 from stepscope.base.errors import SourceError
 from stepscope.formats import container
-from stepscope.formats.container import members, strip_bom
+from stepscope.formats.container import members
 from stepscope.formats.inflate import uncompressed
 from stepscope.formats.registry import format_of
 
@@ -100,12 +100,6 @@ def test_reading_in_pieces_gives_full_pieces_until_the_end(lay):
     assert {len(piece) for piece in pieces[:-1]} == {64}
 
 
-def test_size_is_what_the_file_takes_on_disk(lay):
-    data = gzip.compress(TEXT)
-    (member,) = members(lay(data))
-    assert member.size == len(data)
-
-
 def test_gzip_header_with_every_field_is_read(lay):
     raw = gzip.compress(TEXT)
     header = raw[:3] + bytes([4 | 8 | 16 | 2 | 0xE0]) + raw[4:10]
@@ -173,11 +167,6 @@ def test_large_plain_file_is_not_mistaken_for_a_bomb(lay, monkeypatch):
     assert read(lay(TEXT)) == [(None, TEXT, None)]
 
 
-def test_byte_order_mark_is_taken_off_once():
-    assert strip_bom(b"\xef\xbb\xbf\xef\xbb\xbf[") == b"\xef\xbb\xbf["
-    assert strip_bom(b"[") == b"["
-
-
 # -- archives --------------------------------------------------------------------------------------
 
 TWO = {"rank0.json": TEXT, "deep/rank1.json.gz": gzip.compress(TEXT)}
@@ -205,24 +194,6 @@ def test_members_open_in_any_order(lay, archive):
             assert head.read(10) == TEXT[:10]
         with member.open() as stream, found[0].open() as other:
             assert stream.read() == other.read() == TEXT
-
-
-def test_compressed_archive_is_inflated_once_when_read_in_order(lay, monkeypatch):
-    opened = []
-    real = container._file
-
-    def counted(*args, **more):
-        opened.append(args)
-        return real(*args, **more)
-
-    path = lay(tarred({f"{n}.json": TEXT for n in range(20)}, "w:gz"))
-    monkeypatch.setattr(container, "_file", counted)
-    for member in members(path):
-        with member.open() as head:
-            head.read(100)
-        with member.open() as stream:
-            assert stream.read() == TEXT
-    assert len(opened) == 2  # to see what it is, and to read it
 
 
 def test_long_names_of_both_tar_formats_are_whole(lay):

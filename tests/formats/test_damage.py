@@ -6,8 +6,8 @@ from stepscope.formats.damage import CLASSES, is_harmless, line
 
 SOURCES = Path(stepscope.__file__).parent
 _NOTED = re.compile(
-    r'\bnote\(\s*"([a-z0-9_]+)"|_(?:note|repair)\(\s*"([a-z0-9_]+)"|UnreadableError\([^,]+, "([a-z0-9_]+)"'
-    r'|damage.append\(\("([a-z0-9_]+)"'
+    r'\b(?:note|drop|repair)\(\s*"([a-z0-9_]+)"|_(?:note|repair)\(\s*"([a-z0-9_]+)"|UnreadableError\([^,]+, "([a-z0-9_]+)"'
+    r'|damage\.append\(\(?"([a-z0-9_]+)"'
 )
 
 

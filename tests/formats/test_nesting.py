@@ -127,20 +127,6 @@ def _path(nesting, position):
     return path
 
 
-def test_event_that_crosses_its_neighbour_belongs_to_what_holds_it_wholly():
-    # 0 |----------------------------|
-    # 1     |--------|
-    # 2          |--------|             crosses 1
-    # 3            |-|                  lies in both: in the later one
-    parents = parents_by_row(nested([(0, 0, 300, 0), (0, 40, 90, 0), (0, 90, 90, 0), (0, 110, 10, 0)]))
-    assert parents == {0: None, 1: 0, 2: 0, 3: 2}
-
-
-def test_siblings_that_overlap_take_their_parents_time_once():
-    nesting = nested([(0, 0, 300, 0), (0, 0, 200, 0), (0, 100, 200, 0)])
-    assert dict(zip(nesting.row.tolist(), nesting.self_ns.tolist(), strict=True))[0] == 0
-
-
 @pytest.mark.parametrize(("child_end", "parent"), [(1000, 0), (1002, 0), (1003, None)], ids=["equal", "2 ns", "3 ns"])
 def test_end_that_is_two_nanoseconds_late_still_nests(child_end, parent):
     nesting = nested([(0, 0, 1000, 0), (0, 500, child_end - 500, 1)])
@@ -166,20 +152,6 @@ def test_mended_end_takes_along_what_lies_below():
     # The grandchild ends with the child, 2 ns after the parent.
     nesting = nested([(0, 0, 1000, 0), (0, 500, 502, 1), (0, 700, 302, 2)])
     assert parents_by_row(nesting) == {0: None, 1: 0, 2: 1}
-
-
-def test_of_equal_times_the_outer_kind_encloses():
-    assert parents_by_row(nested([(0, 5, 10, INNER), (0, 5, 10, OUTER)])) == {0: 1, 1: None}
-
-
-def test_event_of_no_duration_at_an_end_lies_in_an_outer_kind_only():
-    rows = [(0, 0, 100, OUTER), (0, 100, 0, OUTER), (0, 100, 0, INNER)]
-    assert parents_by_row(nested(rows)) == {0: None, 1: None, 2: 1}
-    assert parents_by_row(nested([rows[0], rows[2]])) == {0: None, 1: 0}
-
-
-def test_threads_do_not_enclose_each_other():
-    assert parents_by_row(nested([(0, 0, 100, 0), (1, 10, 10, 0)])) == {0: None, 1: None}
 
 
 def test_call_stack_deeper_than_sixteen_bits_nests():

@@ -1,7 +1,6 @@
 """Somebody's database: what is read of it, and that a crafted one does no harm."""
 
 import sqlite3
-from pathlib import Path
 
 import pytest
 
@@ -10,10 +9,7 @@ from stepscope.formats.container import members
 from stepscope.formats.sqlite import MAGIC, Layout, Only
 from stepscope.formats.sqlite_files import opened
 
-SHARED_TRACES = Path(__file__).resolve().parents[3] / "shared" / "traces"
-
 NAMES = Layout("a tool", lambda head: head.startswith(MAGIC), strings=("Names", "number", "text"))
-NSIGHT_SYSTEMS = Layout("Nsight Systems", lambda head: b"StringIds" in head, strings=("StringIds", "id", "value"))
 
 
 @pytest.fixture
@@ -102,26 +98,3 @@ def test_database_without_its_table_of_strings_is_refused(made, tmp_path):
     made.execute("ALTER TABLE Names RENAME TO Other")
     with pytest.raises(SourceError, match=r"damaged a tool database \(no table Names\)"):
         read(tmp_path / "made.sqlite", "Other", ("number",))
-
-
-@pytest.mark.traces
-@pytest.mark.parametrize(
-    ("file", "kernels", "total_ns", "most"),
-    [
-        ("a100_cloverleaf", 1312, 294_404_540, "par_ranged2d_kernel"),
-        ("h100_2gpu_before", 4010, 535_200_650, "flash_fwd_kernel"),
-        ("rtx3080_no_nvtx", 2, 4_129, "reduce_kernel"),
-    ],
-)
-def test_kernels_of_an_export_of_nsight_systems_are_read(file, kernels, total_ns, most):
-    """The same guarded way serves another tool's tables; what it holds was asked with sqlite3."""
-    (member,) = members(SHARED_TRACES / "nsys" / f"{file}.sqlite.gz")
-    with opened(member, NSIGHT_SYSTEMS) as database:
-        rows = database.rows("CUPTI_ACTIVITY_KIND_KERNEL", ("start", "end", "shortName"))
-        times = {}
-        for start, end, name in rows:
-            spelled = database.string(name)
-            times[spelled] = times.get(spelled, 0) + end - start
-    assert len(rows) == kernels
-    assert sum(times.values()) == total_ns
-    assert max(times, key=times.get) == most

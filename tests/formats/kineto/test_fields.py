@@ -64,10 +64,6 @@ def test_the_graph_and_the_node_that_a_kernel_replays(read_events, spelled):
     assert tables.report.unknown_fields == {}
 
 
-def test_the_priority_of_a_kernels_stream(read_events):
-    assert one(read_events([kernel("gemm", 1, 5, priority=-5)]).device_event)["priority"] == -5
-
-
 @pytest.mark.parametrize(
     ("told", "limit"),
     [("registers", "registers"), (2, "registers"), (6, "registers, shared memory"), ("", None), (0, None)],
@@ -159,7 +155,3 @@ def test_collectives_of_intels_library_communicate(read_events):
     )
     assert tables.host_event.column("role").to_pylist() == ["communication"]
     assert tables.device_event.column("kind").to_pylist() == ["communication"]
-
-
-def test_the_name_of_the_host(read_events):
-    assert read_events([op("a", 1, 2)], {"host_name": "node-17"}).facts.host == "node-17"

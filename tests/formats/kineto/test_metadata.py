@@ -166,7 +166,8 @@ def test_a_list_of_modules_without_the_model_is_none(ours):
 def test_epoch_survives_to_the_nanosecond():
     assert facts({"baseTimeNanoseconds": 1767189312123456789}, "t").start_epoch_ns == 1767189312123456789
     assert facts({"baseTimeNanoseconds": "1767189312123456789"}, "t").start_epoch_ns == 1767189312123456789
-    assert facts({"baseTimeNanoseconds": "soon"}, "t").start_epoch_ns is None
+    for damaged in ("soon", -1e300, 10**30, True, [], -5):
+        assert facts({"baseTimeNanoseconds": damaged}, "t").start_epoch_ns is None
 
 
 @pytest.mark.parametrize(

@@ -36,33 +36,12 @@ def test_of_several_devices_each_keeps_its_number(read_events):
 # -- time ------------------------------------------------------------------------------------------
 
 
-def test_relative_times_are_exact_to_the_nanosecond(read_events):
-    tables = read_events(
-        [op("a", 1365627862757.064, 57.843), op("b", 1365627862800.001, 0.001)],
-        {"baseTimeNanoseconds": 1767189312000000000},
-    )
-    assert host(tables, "start_ns", "dur_ns") == [(0, 57_843), (42_937, 1)]
-    assert tables.facts.start_epoch_ns == 1767189312000000000 + 1365627862757064
-    assert tables.facts.resolution_ns == 1
-
-
 def test_long_times_that_come_late_in_the_file_are_exact_too(read_text):
     events = [op(f"op{n}", n, 1) for n in range(4000)]
     late = '{"ph": "X", "cat": "cpu_op", "name": "z", "pid": 1, "tid": 1, "ts": 1778655624745710.847, "dur": 2}'
     text = '{"traceEvents": [' + ",".join(json.dumps(event) for event in events) + "," + late + "]}"
     tables = read_text(text, slice_bytes=1 << 16)
     assert host(tables, "name", "start_ns")[-1] == ("z", 1778655624745710847)
-
-
-def test_kernel_at_time_zero_keeps_its_launch_and_leaves_the_sums(read_events):
-    tables = read_events([op("a", 1000, 5), kernel("k", 0, 0), kernel("k", 1001, 2)])
-    device = tables.device_event.to_pylist()
-    assert [(row["kind"], row["start_ns"], row["dur_ns"]) for row in device] == [
-        ("other", 0, 0),
-        ("computation", 1000, 2000),
-    ]
-    assert device[0]["correlation"] == 1
-    assert tables.report.damage == {"zero_timestamp": 1}
 
 
 # -- shapes of files ---------------------------------------------------------------------------------
@@ -92,24 +71,6 @@ def test_unknown_arguments_and_categories_are_kept_and_counted(read_events):
     assert rows[1]["kind"] == "other"
     assert tables.report.unknown_fields == {"colour": 1, "depth": 1}
     assert tables.report.unknown_categories == {"quantum_op": 1}
-
-
-def test_equal_inputs_are_one_row(read_events):
-    dims = {"Input Dims": [[2, 3], []], "Input type": ["float", "Scalar"]}
-    tables = read_events([op("a", 1, 2, **dims), op("b", 4, 1, **dims), op("c", 6, 1)])
-    assert tables.host_event["input_id"].to_pylist() == [0, 0, None]
-    assert tables.operator_input.num_rows == 1
-
-
-def test_large_numbers_are_not_rounded(read_events):
-    tables = read_events(
-        [
-            {"ph": "s", "cat": "ac2g", "name": "ac2g", "id": 1778655624745710730, "pid": 1, "tid": 1, "ts": 1},
-            op("a", 1, 2, **{"External id": 9007199254740993}),
-        ]
-    )
-    assert tables.flow["flow_id"].to_pylist() == [1778655624745710730]
-    assert tables.host_event["external_id"].to_pylist() == [9007199254740993]
 
 
 def test_text_where_a_number_belongs_costs_the_value_only(read_events):
@@ -165,29 +126,6 @@ def test_an_allocation_that_failed_is_the_allocators_and_an_instant(read_events,
     assert (row["total_allocated_bytes"], row["total_reserved_bytes"]) == (100, 0 if type_ else None)
     (instant,) = tables.instant.to_pylist()
     assert json.loads(instant["args"])["bytes"] == 4096
-
-
-def test_counters_and_instants_and_memory_have_their_tables(read_events):
-    tables = read_events(
-        [
-            op("a", 10, 5),
-            {"ph": "C", "name": "gpu", "pid": 0, "ts": 11, "args": {"sm active": 40.5, "dram": 3}},
-            {"ph": "i", "s": "g", "name": "Iteration Start: PyTorch Profiler", "pid": "Traces", "tid": "t", "ts": 12},
-            {
-                "ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": 13,
-                "args": {
-                    "Total Reserved": 64, "Total Allocated": 32, "Bytes": -32, "Addr": 139, "Device Id": 0,
-                    "Device Type": 1,
-                },
-            },
-        ]
-    )  # fmt: skip
-    counters = {(row["series"], row["time_ns"], row["value"]) for row in tables.counter.to_pylist()}
-    assert counters == {("sm active", 1000, 40.5), ("dram", 1000, 3.0)}
-    assert tables.instant["name"].to_pylist() == ["Iteration Start: PyTorch Profiler"]
-    memory = tables.memory_event.to_pylist()[0]
-    assert (memory["bytes"], memory["device_kind"], memory["device"], memory["time_ns"]) == (-32, "cuda", 0, 3000)
-    assert tables.report.read == 4
 
 
 def test_threads_and_streams_have_their_names(read_events):

@@ -62,12 +62,6 @@ def dropped(event, damage):
 # -- what is intact --------------------------------------------------------------------------------
 
 
-def test_intact_events_come_out_as_json_reads_them():
-    report = repair(b", " + A + b",\n" + B + b" ,", 50, last=False)
-    assert report.events == [json.loads(A), json.loads(B)]
-    assert (report.repaired, report.dropped, report.damage, report.truncated) == (0, 0, {}, False)
-
-
 def test_digits_of_long_times_survive():
     report = repair(b'{"ph": "X", "ts": 1778655624745710.848, "dur": 1e-3, "id": 123456789012345678901}', 0, last=False)
     event = report.events[0]
@@ -75,12 +69,6 @@ def test_digits_of_long_times_survive():
     assert isinstance(event["ts"], NumberText)
     assert event["dur"] == "1e-3"
     assert event["id"] == 123456789012345678901
-
-
-def test_text_beyond_ascii_is_no_damage():
-    report = repair('{"ph": "X", "name": "größe ✓ \\u00e9 \\ud83d\\ude00"}'.encode(), 0, last=False)
-    assert names(report) == ["größe ✓ é 😀"]
-    assert report.damage == {}
 
 
 def test_objects_inside_arguments_are_no_events():
@@ -96,7 +84,6 @@ def test_objects_inside_arguments_are_no_events():
 @pytest.mark.parametrize(
     ("text", "read"),
     [
-        (rb"C:\Users\new\torch.py", "C:\\Users\\new\\torch.py"),  # no \n, no \t: nothing was escaped
         (rb"a\qb\"c", 'a\\qb"c'),  # \" shows that its writer escaped
         (rb"C:\dir\ ", "C:\\dir\\ "),
         (rb"lone \ud83d half", "lone \N{REPLACEMENT CHARACTER} half"),
@@ -118,13 +105,6 @@ def test_quotes_inside_a_name_are_kept(name):
     assert repaired(event, "unescaped_quote") == {"ph": "X", "name": name, "ts": 3, "args": {"Python id": 5}}
 
 
-def test_of_a_key_given_twice_the_last_value_stays_as_with_every_reader_of_json():
-    text = b'{"ph": "X", "name": "b", "dur": 1, "dur": 2, "args": {"a": "", "a": 1, "a": 2}}'
-    event = repaired(text, "duplicate_key")
-    assert (event["dur"], event["args"]) == (2, {"a": 2})
-    assert json.loads(text) == event
-
-
 def test_key_given_twice_beside_other_damage_has_its_last_value_too():
     text = b'{"ph": "X", "name": "b", "ts": 4, "ts": 5, "args": {"a": 1, "a": 2}, tid": 0}'
     event = repair_middle(text).events[1]
@@ -134,28 +114,15 @@ def test_key_given_twice_beside_other_damage_has_its_last_value_too():
 @pytest.mark.parametrize(
     ("members", "damage", "read"),
     [
-        (rb'"name": "two\nlines", "a": "\\"'.replace(rb"\n", b"\n"), "control_character", {"name": "two\nlines", "a": "\\"}),
         (rb'"name": "C:\dir\", "ts": 3', "invalid_escape", {"name": "C:\\dir\\", "ts": 3}),
         (b'"name": "b", "args": {"a": ["f("x")", "2"], "b": 4}', "unescaped_quote",
          {"name": "b", "args": {"a": None, "b": 4}}),
-        (b'"name": "b", "a": N/A, "ts": 3', "not_a_number", {"name": "b", "a": None, "ts": 3}),
         (b', "name": "b", "args": {,"a": 1}', "trailing_comma", {"name": "b", "args": {"a": 1}}),
-        (b'"name": "b", tid": 0, "ts": 3', "missing_quote", {"name": "b", "tid": 0, "ts": 3}),
         (b'"name": "b" "ts": 3, "args": {"a": 1 "b": 2}', "missing_comma", {"name": "b", "ts": 3, "args": {"a": 1, "b": 2}}),
     ],
 )  # fmt: skip
 def test_one_kind_of_damage_is_repaired_and_costs_nothing_else(members, damage, read):
     assert repaired(b'{"ph": "X", ' + members + b"}", damage) == {"ph": "X", **read}
-
-
-WORDS = [b"inf", b"-inf", b"Infinity", b"-Infinity", b"nan", b"NaN"]
-
-
-@pytest.mark.parametrize("members", [b'"args": {"a": [null,], }, ', *(b'"args": {"a": [%b]}' % word for word in WORDS)])
-def test_words_for_what_was_not_measured_and_a_last_comma_are_no_damage(members):
-    report = repair_middle(b'{"ph": "X", "name": "b", ' + members + b"}")
-    assert report.events[1] == {"ph": "X", "name": "b", "args": {"a": [None]}}
-    assert (report.repaired, report.damage) == (0, {})
 
 
 # -- what cannot -----------------------------------------------------------------------------------
@@ -177,11 +144,6 @@ def test_what_could_be_read_in_two_ways_costs_its_event_and_is_never_guessed(eve
     dropped(event, damage)
 
 
-def test_empty_event_is_neither_kept_nor_lost():
-    report = repair_middle(b"{}")
-    assert (names(report), report.dropped, classes(report)) == (["a", "c"], 0, ["empty_event"])
-
-
 @pytest.mark.parametrize("between", [b"", b" ", b", ", b",\n", b"\x00"])
 def test_many_empty_events_are_counted_as_each_would_be(between):
     report = repair(A + b", " + between.join([b"{}", b"{ }"] * 5000) + b", " + C, 0, last=False)
@@ -190,46 +152,20 @@ def test_many_empty_events_are_counted_as_each_would_be(between):
     assert report.damage == {"empty_event": 10_000, **missing}
 
 
-def test_events_come_one_by_one():
-    events = Repairer(A + b", {}{} " + B, 0, report := RepairReport(), last=False).events()
-    assert next(events) == json.loads(A)
-    assert report.damage == {}
-    assert next(events) == json.loads(B)
-    assert report.damage == {"empty_event": 2, "missing_comma": 2}
-
-
 @pytest.mark.parametrize("garbage", [b"\x00\x01\x02", b"17", b"null", b"}", b"]", b"}}", b"garbage", b'"text"', b"x{"])
 def test_garbage_between_events_costs_no_event(garbage):
-    report = repair(A + b", " + garbage + b", " + C, 0, last=False)
-    assert names(report) == ["a", "c"]
-    assert report.damage
-
-
-def test_byte_in_place_of_a_comma_costs_no_event():
-    assert names(repair(A + b"x" + B + b"]" + C, 0, last=False)) == ["a", "b", "c"]
+    for comma in (b", ", b""):
+        report = repair(A + comma + garbage + comma + C, 0, last=False)
+        assert names(report) == ["a", "c"]
+        assert report.damage
 
 
 # -- where the trace ends --------------------------------------------------------------------------
 
 
-def test_file_that_ends_inside_an_event_is_truncated():
-    report = repair(A + b", " + B[:30], 1000, last=True)
-    assert names(report) == ["a"]
-    assert (report.truncated, report.dropped) == (True, 1)
-    assert (report.damage, report.damage_offset) == ({"truncated": 1}, 1000 + len(A) + 2)
-
-
 def test_damaged_event_at_the_end_is_no_truncation():
     report = repair(A + b', {"ph": "X", "name": "b", "ts": 3x}', 0, last=True)
     assert (report.truncated, report.dropped, classes(report)) == (False, 1, ["unreadable"])
-
-
-def test_metadata_behind_the_events_is_not_read_as_events():
-    tail = b'\n], "deviceProperties": [{"id": 0, "name": "GPU"}], "traceName": "t"\n}\n'
-    report = repair(A + b", " + B + tail, 0, last=True)
-    assert names(report) == ["a", "b"]
-    assert report.end == len(A + b", " + B) + 2
-    assert (report.dropped, report.damage) == (0, {})
 
 
 def test_metadata_is_found_behind_a_damaged_event():
@@ -245,24 +181,10 @@ def test_events_behind_the_end_are_another_recording_and_not_taken():
     assert (report.dropped, classes(report)) == (2, ["interleaved"])
 
 
-def test_second_writer_in_the_middle_costs_the_torn_event_only():
-    text = A + b', {"ph": "X", "name": "b", {"schemaVersion": 1, "traceEvents": [\n' + B + b", " + C
-    report = repair(text, 0, last=False)
-    assert names(report) == ["a", "b", "c"]
-    assert (report.dropped, classes(report)) == (1, ["interleaved"])
-
-
 def test_whole_trace_inside_a_trace_is_noted():
     report = repair(A + b', {"traceEvents": [' + B + b"]}, " + C, 0, last=False)
     assert names(report) == ["a", "b", "c"]
     assert classes(report) == ["interleaved"]
-
-
-def test_offsets_are_bytes_of_the_file():
-    text = '{"ph": "X", "name": "größe"}, '.encode() + b'{"ph": "X", "name": "\xff"}'
-    report = repair(text, 5000, last=False)
-    assert report.damage == {"invalid_utf8": 1}
-    assert report.damage_offset == 5000 + text.index(b"\xff")
 
 
 # -- hostile input ---------------------------------------------------------------------------------

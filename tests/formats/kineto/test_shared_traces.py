@@ -72,13 +72,3 @@ def test_name_and_compression_do_not_matter(path, tmp_path):
     original, renamed = (read(next(iter(members(file)))) for file in (path, plain))
     for table in ("host_event", "device_event", "flow", "memory_event", "operator_input"):
         assert getattr(original, table).equals(getattr(renamed, table))
-
-
-def test_folder_of_eight_ranks_is_one_run():
-    run = find_run(SHARED_TRACES / "kineto" / "dlrm_8rank_v100")
-    assert [(one.rank, one.rule) for one in run.recordings] == [(rank, "distributedInfo") for rank in range(8)]
-
-
-def test_two_spans_of_one_worker_are_one_rank():
-    run = find_run(SHARED_TRACES / "kineto" / "resnet50_v100")
-    assert [(one.rank, one.span) for one in run.recordings] == [(0, 0), (0, 1)]

@@ -27,18 +27,6 @@ def run(thread, time, begins):
     return dict(zip(rows.tolist(), ends.tolist(), strict=True)), lost
 
 
-def test_nested_ranges_close_innermost_first():
-    assert run([0, 0, 0, 0], [0, 1, 2, 3], [True, True, False, False]) == ({0: 3, 1: 2}, 0)
-
-
-def test_threads_do_not_close_each_others_ranges():
-    assert run([0, 1, 0], [0, 1, 2], [True, False, False]) == ({0: 2}, 1)
-
-
-def test_end_without_begin_is_lost_and_begin_without_end_stays_open():
-    assert run([0, 0, 0], [0, 1, 2], [False, True, True]) == ({1: -1, 2: -1}, 1)
-
-
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12), st.booleans()), max_size=24))
 @examples(200)
 def test_pairs_agree_with_a_stack(rows):

@@ -1,13 +1,10 @@
 """Exports that are locked, cut off, unmerged, without tables, or made to harm."""
 
-import sqlite3
-
 import pyarrow as pa
 import pytest
 from tests.formats.nsys.exports import PROCESS, Nsys, global_tid, host
 
 import stepscope
-from stepscope.base.errors import SourceError
 from stepscope.formats.cupti.columns import first_named
 
 
@@ -18,12 +15,6 @@ def nsys(tmp_path):
         made.launch(number * 100, number, "gemm", number * 100 + 10, number * 100 + 50)
         made.range(number * 100, number * 100 + 60, f"aten::mm, seq = {number}, op_id = {number}")
     return made
-
-
-def refused(path):
-    with pytest.raises(SourceError) as error:
-        stepscope.open(path, cache=False)
-    return error.value.slug
 
 
 def test_an_export_that_is_locked_is_read_as_it_is(nsys):
@@ -43,26 +34,6 @@ def test_changes_that_are_not_merged_are_not_read_and_said(nsys):
     with stepscope.open(nsys.path, cache=False) as trace:
         said = [row["explanation"] for row in trace.checks().rows() if row["severity"] != "ok"]
     assert any("-wal" in one for one in said)
-
-
-def test_an_export_that_was_cut_off_is_an_error(nsys, tmp_path):
-    nsys.connection.close()
-    content = nsys.path.read_bytes()
-    cut = tmp_path / "cut.sqlite"
-    cut.write_bytes(content[: len(content) // 2])
-    assert refused(cut) == "database-damaged"
-
-
-def test_an_export_without_events_or_without_tables_holds_nothing(tmp_path):
-    bare = Nsys(tmp_path / "bare.sqlite")
-    assert refused(bare.path) == "no-recording"
-    empty = tmp_path / "empty.sqlite"
-    connection = sqlite3.connect(empty)
-    connection.execute("CREATE TABLE NVTX_EVENTS(x)")
-    connection.execute("DROP TABLE NVTX_EVENTS")
-    connection.commit()
-    connection.close()
-    assert refused(empty) in ("no-recording", "not-a-trace")
 
 
 def test_tables_with_other_columns_are_read_for_what_they_have(tmp_path):
