@@ -76,19 +76,6 @@ def test_a_damaged_file_says_what_became_of_its_events(diff):
     )
 
 
-def test_a_rank_shows_its_own_alone(diff):
-    diff(
-        "checks",
-        {"data_check": CHECKS, "source": [{"rank": 0}, {"rank": 1, "events_dropped": 1}]},
-        """
-        severity,check,rank
-        warning,clock_skew,1
-        warning,source,1
-        """,
-        ranks=[1],
-    )
-
-
 def test_a_severity_nobody_knows_is_not_hidden(diff):
     diff(
         "checks",

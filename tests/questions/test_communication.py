@@ -78,40 +78,6 @@ def test_where_waits_are_measured_bandwidth_is_that_of_the_transfer(diff: Any) -
     )
 
 
-def test_a_size_of_its_own_is_a_row_of_its_own(diff: Any) -> None:
-    diff(
-        "communication",
-        recording(
-            REDUCE | {"bytes": 8000, "dur_ns": 1000},
-            REDUCE | {"bytes": 400, "dur_ns": 30},
-            REDUCE | {"bytes": 400, "dtype": "Half", "dur_ns": 20},
-        ),
-        """
-        operation,dtype,message_bytes,calls,total_ns
-        all_reduce,Float,8000,1,1000
-        all_reduce,Float,400,1,30
-        all_reduce,Half,400,1,20
-        """,
-        by="size",
-    )
-
-
-def test_a_step_has_what_it_launched(diff: Any) -> None:
-    rows = recording(REDUCE | {"dur_ns": 30}, REDUCE | {"dur_ns": 20}, REDUCE | {"dur_ns": 10})
-    for kernel, step in zip(rows["device_event"], (4, 5, 4), strict=True):
-        kernel["step"] = step
-    diff(
-        "communication",
-        rows,
-        """
-        rank,step,operation,calls,total_ns
-        0,4,all_reduce,2,40
-        0,5,all_reduce,1,20
-        """,
-        by="step",
-    )
-
-
 def test_what_a_library_does_on_its_own_thread_is_for_what_asked_it(diff: Any) -> None:
     exchange = {"kind": "annotation", "role": "communication", "thread": 9, "name": "gloo:all_reduce"}
     call = {"kind": "operator", "role": "communication", "name": "c10d::allreduce_", "dur_ns": 5}
@@ -215,10 +181,7 @@ def test_gloo_counts_though_no_kernel_runs(diff: Any) -> None:
             ],
             "collective": [{"host_id": 0, "operation": "all_reduce", "library": "gloo"}],
         },
-        """
-        operation,library,calls,total_ns,exposed_ns
-        all_reduce,gloo,1,70,
-        """,
+        "operation,library,calls,total_ns,exposed_ns\nall_reduce,gloo,1,70,",
     )  # fmt: skip
 
 
@@ -349,11 +312,7 @@ def test_exchanges_that_are_uneven_come_first(diff: Any) -> None:
     diff(
         "communication",
         rows,
-        """
-        group,matched_ranks,total_bytes,max_over_mean,max_rank
-        ep,2,240,1.5,5
-        ep,2,400,1.0,
-        """,
+        "group,matched_ranks,total_bytes,max_over_mean,max_rank\nep,2,240,1.5,5\nep,2,400,1.0,",
         by="exchange",
     )
 

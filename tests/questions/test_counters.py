@@ -111,11 +111,7 @@ def test_parts_of_a_link_add_up_at_each_moment(diff):
     diff(
         "counters",
         {"counter": rows},
-        """
-        device,metric,samples,mean,max
-        0,nvlink_send,2,5.0,8.0
-        1,nvlink_send,1,7.0,7.0
-        """,
+        "device,metric,samples,mean,max\n0,nvlink_send,2,5.0,8.0\n1,nvlink_send,1,7.0,7.0",
         by="metric",
     )
 

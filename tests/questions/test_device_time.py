@@ -13,17 +13,6 @@ from stepscope.questions import find
 COLUMNS = "span_ns,computation_ns,communication_ns,exposed_communication_ns,copy_ns,exposed_copy_ns,busy_ns,idle_ns"
 
 
-def test_overlapping_streams_count_once(diff: Any) -> None:
-    rows = {
-        "device_event": [
-            {"kind": "computation", "start_ns": 10, "dur_ns": 30, "stream": 7},
-            {"kind": "computation", "start_ns": 20, "dur_ns": 30, "stream": 8},
-            {"kind": "fill", "start_ns": 60, "dur_ns": 10, "stream": 8},
-        ]
-    }
-    diff("device-time", rows, f"{COLUMNS}\n60,50,0,0,0,0,50,10")
-
-
 def test_communication_and_copies_are_exposed_where_nothing_covers_them(diff: Any) -> None:
     rows = {
         "device_event": [
@@ -74,15 +63,6 @@ STEPS = {
         {"kind": "copy", "start_ns": 70, "dur_ns": 20, "step": 2},
     ],
 }
-
-
-def test_work_is_cut_at_the_edges_of_steps(diff: Any) -> None:
-    expected = f"""
-        step,{COLUMNS},events,unlinked_ns
-        1,50,40,0,0,0,0,40,10,1,40
-        2,30,20,0,0,10,10,30,0,2,30
-        """
-    diff("device-time", STEPS, expected, by="step")
 
 
 def test_a_chosen_steps_window_holds_what_the_step_before_launched(diff: Any) -> None:

@@ -183,19 +183,6 @@ def test_without_a_device_the_tree_is_of_the_hosts_self_times(opened):
     assert diff(run(50), run(70), by="tree").rows()[0]["name"] == "host work"
 
 
-def test_ranks_are_averaged_so_that_eight_can_be_compared_with_two(opened):
-    def run(*durations):
-        rows = recording()
-        rows["step"] = [{"rank": rank, "step": 0, "start_ns": 0, "end_ns": STEP} for rank in range(len(durations))]
-        rows["device_event"] = [
-            {"rank": rank, "step": 0, "name": "gemm", "start_ns": 0, "dur_ns": dur}
-            for rank, dur in enumerate(durations)
-        ]
-        return opened(rows)
-
-    assert tree(run(100), run(100, 300))["(no operator) / gemm"] == (100, 200, "untested")
-
-
 def test_steps_found_by_what_recurs_at_different_places_are_not_the_same_step(opened):
     def run(name):
         rows = recording(("gemm", 10, 400, None, None, None))

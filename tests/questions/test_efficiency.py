@@ -33,12 +33,6 @@ def test_more_than_the_peak_is_an_error_and_no_number(answer):
     assert row["finding"].startswith("error: 217 % of the peak is impossible")
 
 
-def test_an_unknown_device_says_that_no_peak_is_known(answer):
-    (row,) = answer("efficiency", product(4000, step=7) | STEP | {"device": [ODD]}).rows()
-    assert (row["mfu_ratio"], row["finding"]) == (None, "no peak known")
-    assert row["flops"] == FLOPS
-
-
 def test_what_is_not_counted_is_named_with_its_part(answer):
     mm = ("aten::mm", [[8, 8]] * 2, ["float"] * 2, 300, {"step": 7})
     rows = calls([mm, ("my::own", [[4]], ["float"], 100, {"step": 7})]) | STEP

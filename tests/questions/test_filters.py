@@ -229,15 +229,6 @@ def test_a_window_cuts_what_reaches_out_of_it(diff):
         """,
         part=window,
     )
-    diff(
-        "annotations",
-        ROWS,
-        """
-        name,calls,host_total_ns,device_total_ns,device_events
-        forward,1,17000,18000,2
-        """,
-        part=window,
-    )
     diff("copies", ROWS, "direction,bytes,total_ns\nHtoD,1000,1000\n", part=EventFilter(window=(11_000, 20_000)))
     diff("device-time", ROWS, "span_ns,busy_ns,idle_ns\n38000,23000,15000\n", part=window)
     diff("idle", ROWS, "stream,idle_ns\n,15000\n7,15000\n", part=window)
@@ -249,10 +240,7 @@ def test_work_counts_when_it_runs_whenever_it_was_launched(diff):
     diff(
         "operators",
         ROWS,
-        """
-        name,calls,device_self_ns,device_total_ns,host_self_ns
-        MmBackward0,,15000,,
-        """,
+        "name,calls,device_self_ns,device_total_ns,host_self_ns\nMmBackward0,,15000,,",
         part=EventFilter(window=(70_000, 90_000)),
     )
 

@@ -87,22 +87,6 @@ def test_a_trace_of_torch_profiler_has_the_same_tables():
 
 
 @pytest.mark.traces
-def test_nvprof_itself_has_the_same_table(tmp_path):
-    recording = vendor_tools.unpacked(vendor_tools.NVPROF, tmp_path, "x.db")
-    theirs = [
-        (vendor_tools.plain(row["Name"]), int(row["Calls"]), row["Time"], row["Min"], row["Max"])
-        for row in vendor_tools.nvprof(recording)
-        if row["Type"] == "GPU activities"
-    ]
-    columns = ("count", "total_ns", "min_ns", "max_ns")
-    with stepscope.open(vendor_tools.NVPROF) as trace:
-        ours = [
-            (vendor_tools.plain(row["name"]), *(row[name] for name in columns)) for row in trace.gpu_summary().rows()
-        ]
-    assert sorted(ours) == sorted(theirs)
-
-
-@pytest.mark.traces
 @pytest.mark.parametrize("name", ["CLOVERLEAF", "H100"])
 def test_nsys_stats_has_the_same_table(tmp_path, name):
     recording = getattr(vendor_tools, name)

@@ -47,10 +47,7 @@ def test_ranks_are_one_row_with_their_extremes(diff: Any) -> None:
     diff(
         "host-metrics",
         {"rank": [{"rank": 0}, {"rank": 1}], "host_metric": rows},
-        """
-        metric,value,min,max,ranks,judged
-        cpu_utilization,80.0,60.0,100.0,2,met
-        """,
+        "metric,value,min,max,ranks,judged\ncpu_utilization,80.0,60.0,100.0,2,met",
     )
 
 
@@ -73,24 +70,13 @@ def test_what_its_tool_flags_is_flagged_and_shares_are_compared(diff: Any) -> No
 
 
 def test_every_metric_is_listed_and_can_be_chosen(diff: Any) -> None:
-    diff(
-        "host-metrics",
-        {"host_metric": RUN},
-        """
-        subject,metric,value,unit
-        worker,thread_time,4.0,s
-        """,
-        metric="THREAD",
-    )
+    diff("host-metrics", {"host_metric": RUN}, "subject,metric,value,unit\nworker,thread_time,4.0,s", metric="THREAD")
 
 
 def test_metrics_without_a_meaning_of_ours_are_shown_as_they_stand(diff: Any) -> None:
     diff(
         "host-metrics",
         {"host_metric": [{"report": "uarch", "metric": "Retiring", "value": 12.5, "unit": "%", "confirmed": False}]},
-        """
-        report,metric,value,unit,confirmed
-        uarch,Retiring,12.5,%,False
-        """,
+        "report,metric,value,unit,confirmed\nuarch,Retiring,12.5,%,False",
         by="metric",
     )

@@ -31,16 +31,7 @@ def test_functions_by_their_own_samples_and_recursion_once(diff: Any) -> None:
 
 
 def test_libraries_lines_and_threads(diff: Any) -> None:
-    diff(
-        "hotspots",
-        SAMPLES,
-        """
-        function,self_samples,total_samples
-        libm.so,6,6
-        a.py,4,10
-        """,
-        by="library",
-    )
+    diff("hotspots", SAMPLES, "function,self_samples,total_samples\nlibm.so,6,6\na.py,4,10", by="library")
     diff(
         "hotspots",
         SAMPLES,
@@ -54,14 +45,7 @@ def test_libraries_lines_and_threads(diff: Any) -> None:
         by="line",
     )
     diff(
-        "hotspots",
-        SAMPLES,
-        """
-        function,rank,tid,self_samples,self_ratio
-        MainThread,0,5,9,0.9
-        7,0,7,1,0.1
-        """,
-        by="thread",
+        "hotspots", SAMPLES, "function,rank,tid,self_samples,self_ratio\nMainThread,0,5,9,0.9\n7,0,7,1,0.1", by="thread"
     )
 
 
@@ -176,14 +160,7 @@ def test_instructions_and_cycles_without_stacks_have_no_total(diff: Any) -> None
             {"stack_id": 0, "weight": None, "clock": "cpu", "sampled_ns": 9, "instructions": 8, "cycles": 6}
         ],
     }  # fmt: skip
-    diff(
-        "hotspots",
-        rows,
-        """
-        function,self_ns,total_ns,self_samples,instructions,cpi
-        f,9,,,8,0.75
-        """,
-    )
+    diff("hotspots", rows, "function,self_ns,total_ns,self_samples,instructions,cpi\nf,9,,,8,0.75")
 
 
 def test_python_frames_hold_the_operators_that_they_call(diff: Any) -> None:
@@ -194,15 +171,7 @@ def test_python_frames_hold_the_operators_that_they_call(diff: Any) -> None:
             {"id": 2, "kind": "python", "name": "a.py(3): hook", "start_ns": 20, "dur_ns": 10, "parent_id": 1},
         ]
     }  # fmt: skip
-    diff(
-        "hotspots",
-        rows,
-        """
-        function,file,clock,self_ns,total_ns
-        main,a.py,traced,90,100
-        hook,a.py,traced,10,10
-        """,
-    )
+    diff("hotspots", rows, "function,file,clock,self_ns,total_ns\nmain,a.py,traced,90,100\nhook,a.py,traced,10,10")
 
 
 def test_own_threads_beside_the_job_are_left_out_and_counted(diff: Any, answer: Any) -> None:
@@ -283,11 +252,7 @@ def test_threads_that_only_wait_are_left_out_while_another_works(diff: Any, answ
     diff(
         "hotspots",
         recorded(0, 1),
-        """
-        function,clock,self_ns,self_ratio
-        main,traced,80,1.0
-        monitor,waiting,100,
-        """,
+        "function,clock,self_ns,self_ratio\nmain,traced,80,1.0\nmonitor,waiting,100,",
         by="thread",
     )
     alone = answer("hotspots", recorded(1))

@@ -1,5 +1,4 @@
 import json
-import math
 
 import pytest
 from hypothesis import given
@@ -17,17 +16,6 @@ OUTER = {"label": "forward", "device": 0, "stream": 0, "start_index": 0, "end_in
 
 def _iteration(dur_ns, **columns):
     return {"kind": "iteration", "label": "iteration", "dur_ns": dur_ns, **columns}
-
-
-def test_mean_median_and_percentiles_are_of_the_measurements(diff):
-    diff(
-        "inline",
-        {"inline_timing": [{**FC, "dur_ns": dur, "start_offset_ns": 7} for dur in (*range(0, 200, 10), 410)]},
-        """
-        label,rank,n,mean_ns,median_ns,p5_ns,p95_ns,start_offset_ns
-        fc1.forward,0,21,110.0,100.0,10.0,190.0,7.0
-        """,
-    )
 
 
 def test_a_start_is_that_of_its_own_measurements(diff):
@@ -51,13 +39,6 @@ def test_a_start_is_that_of_its_own_measurements(diff):
         fc1.forward,915.0,forward
         """,
     )
-
-
-def test_an_interval_ends_at_no_time_below_nothing(answer):
-    rows = [{**FC, "dur_ns": ns} for ns in (1, 1, 1, 97)]
-    (row,) = answer("inline", {"inline_timing": rows}).rows()
-    assert row["ci95_low_ns"] == describe([1.0, 1.0, 1.0, 97.0]).ci95_low == 0.0
-    assert row["ci95_high_ns"] > 97
 
 
 def test_phases_without_measured_events_are_named(answer):
@@ -87,16 +68,6 @@ def test_a_command_that_records_again_names_the_script_that_was_recorded(answer,
     stalled = {"kind": "cpu_utilization", "report": "stepscope", "metric": "m", "unit": "%", "value": 1.0}
     (row,) = answer("host-metrics", {"source": [source], "host_metric": [stalled]}).rows()
     assert row["next"].endswith(f"stepscope record --sample -- {named}")
-
-
-def test_the_interval_is_students(answer):
-    """Of 10, 20, 30: deviation 10, t(2) = 4.3027, so 20 ± 4.3027 · 10 / √3."""
-    rows = {"inline_timing": [{**FC, "dur_ns": dur} for dur in (10, 20, 30)]}
-    (row,) = answer("inline", rows).rows()
-    half = 4.302653 * 10 / math.sqrt(3)
-    assert row["ci95_low_ns"] == pytest.approx(max(20 - half, 0))
-    assert row["ci95_high_ns"] == pytest.approx(20 + half)
-    assert row["std_ns"] == pytest.approx(10)
 
 
 def test_below_two_per_cent_of_deviation_it_is_stable(diff):
@@ -166,10 +137,7 @@ def test_an_average_alone_has_no_statistics(diff):
     diff(
         "inline",
         {"inline_timing": [{**FC, "dur_ns": 30, "averaged": True}]},
-        """
-        label,n,mean_ns,median_ns,std_ns,p95_ns,ci95_low_ns,stable
-        fc1.forward,,30.0,,,,,
-        """,
+        "label,n,mean_ns,median_ns,std_ns,p95_ns,ci95_low_ns,stable\nfc1.forward,,30.0,,,,,",
     )
 
 

@@ -41,24 +41,8 @@ def test_deviation_is_exact_and_so_the_same_in_every_run(answer):
     events = [{"name": "gemm", "dur_ns": one, "start_ns": 0, "stream": n} for n, one in enumerate(durations)]
     (row,) = answer("kernels", {"device_event": events}).rows()
     assert row["std_ns"] == statistics.stdev([0, 1, 7])
-
-
-def test_deviation_is_the_samples_and_unknown_for_one_call(diff):
-    diff(
-        "kernels",
-        {
-            "device_event": [
-                {"name": "twice", "dur_ns": 1},
-                {"name": "twice", "dur_ns": 3},
-                {"name": "once", "dur_ns": 3},
-            ]
-        },
-        """
-        name,std_ns
-        twice,1.4142135623730951
-        once,
-        """,
-    )
+    (once,) = answer("kernels", {"device_event": events[:1]}).rows()
+    assert once["std_ns"] is None
 
 
 def test_blocks_and_occupancy_are_weighted_by_duration_where_they_are_known(diff):
@@ -84,18 +68,6 @@ def test_durations_of_nothing_have_no_share(diff):
     diff("kernels", {"device_event": [{"name": "k", "dur_ns": 0}]}, "name,total_ns,share_ratio,mean_ns\nk,0,,0.0")
 
 
-def test_ranks_spans_and_devices_are_summed(diff):
-    rows = {
-        "device_event": [
-            {"rank": 0, "span": 0, "device": 0, "name": "k", "dur_ns": 1},
-            {"rank": 0, "span": 1, "device": 1, "name": "k", "dur_ns": 2},
-            {"rank": 1, "span": 0, "device": 0, "name": "k", "dur_ns": 4},
-        ]
-    }
-    diff("kernels", rows, "name,count,total_ns\nk,3,7")
-    diff("kernels", rows, "name,count,total_ns\nk,2,3", ranks=[0])
-
-
 def test_of_operators_that_launched_a_kernel_as_often_the_first_by_name_is_named(diff):
     diff(
         "kernels",
@@ -109,10 +81,7 @@ def test_of_operators_that_launched_a_kernel_as_often_the_first_by_name_is_named
                 {"name": "copy", "start_ns": 25, "dur_ns": 3, "operator_id": 2},
             ],
         },
-        """
-        name,operator,count
-        copy,aten::cat,2
-        """,
+        "name,operator,count\ncopy,aten::cat,2",
     )
 
 
@@ -280,15 +249,7 @@ def test_what_limits_occupancy_and_the_priority_of_the_stream(diff):
             {"name": "relu", "dur_ns": 10},
         ]
     }
-    diff(
-        "kernels",
-        rows,
-        """
-        name,occupancy_limit
-        gemm,registers; warps
-        relu,
-        """,
-    )
+    diff("kernels", rows, "name,occupancy_limit\ngemm,registers; warps\nrelu,")
     diff(
         "kernels",
         rows,

@@ -101,25 +101,3 @@ def test_launch_phases_to_the_nanosecond(name: str, values: tuple[int, ...]) -> 
 def test_idle_causes_to_the_nanosecond(name: str, values: list[tuple[str, int, int]]) -> None:
     rows = [row for row in ask(name, "idle") if row["stream"] == 7]
     assert [(row["cause"], row["idle_ns"], row["gaps"]) for row in rows] == values
-
-
-EVERY = sorted(path.name for path in TRACES.iterdir()) if TRACES.is_dir() else []
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_parts_equal_totals(name: str) -> None:
-    with stepscope.open(TRACES / name) as trace:
-        for by in ("step", "mean"):
-            for row in trace.ask("steps", by=by).rows():
-                assert sum(row[f"{part}_ns"] or 0 for part in PARTS) == row["total_ns"]
-        for by in ("device", "step"):
-            for row in trace.ask("device-time", by=by).rows():
-                parts = ("computation", "exposed_communication", "exposed_copy", "idle")
-                assert sum(row[f"{part}_ns"] for part in parts) == row["span_ns"]
-                assert row["busy_ns"] + row["idle_ns"] == row["span_ns"]
-        idle = [row["idle_ns"] for row in trace.ask("device-time").rows()]
-        gaps = [row["idle_ns"] for row in trace.ask("idle").rows() if row["stream"] is None]
-        assert sum(gaps) == sum(idle)
-        for row in trace.ask("utilization", by="time").rows():
-            assert 0 <= row["utilization_ratio"] <= 1
-        assert trace.ask("summary").rows()[0]["section"] == "verdict"

@@ -92,16 +92,7 @@ def test_parts_add_up_to_the_peak_with_what_was_there_before(diff):
         """,
         by="operator",
     )
-    diff(
-        "memory",
-        RECORDING,
-        """
-        module,bytes
-        net.fc,100
-        (before the recording),100
-        """,
-        by="module",
-    )
+    diff("memory", RECORDING, "module,bytes\nnet.fc,100\n(before the recording),100", by="module")
 
 
 def test_what_was_there_before_is_said_beside_the_categories(answer):
@@ -145,16 +136,7 @@ def test_without_addresses_totals_remain_and_nothing_is_told_of_parts(diff, answ
 
 def test_lost_events_leave_a_part_that_nothing_explains(diff):
     rows = {"memory_event": [event(1, 1, 5, 5), event(2, 2, 7, 20)]}
-    diff(
-        "memory",
-        rows,
-        """
-        operator,bytes
-        ,12
-        (not explained by the recorded events),8
-        """,
-        by="operator",
-    )
+    diff("memory", rows, "operator,bytes\n,12\n(not explained by the recorded events),8", by="operator")
 
 
 def test_no_memory_events_are_no_rows(answer):

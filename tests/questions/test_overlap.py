@@ -37,22 +37,6 @@ def test_hidden_and_exposed_time_are_told_apart_by_device(diff: Any) -> None:
     )
 
 
-def test_a_step_has_what_runs_in_its_time(diff: Any) -> None:
-    diff(
-        "device-time",
-        {
-            "device_event": [work("communication", 80, 140), work("computation", 90, 120)],
-            "step": [{"step": 1, "start_ns": 0, "end_ns": 100}, {"step": 2, "start_ns": 100, "end_ns": 200}],
-        },
-        """
-        step,communication_ns,hidden_communication_ns,exposed_communication_ns
-        1,20,10,10
-        2,40,20,20
-        """,
-        by="step",
-    )
-
-
 def test_types_that_run_at_once_are_a_row_of_their_own(diff: Any) -> None:
     diff(
         "overlap",

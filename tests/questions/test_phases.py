@@ -36,11 +36,7 @@ def test_ranks_are_held_against_the_fastest(diff):
     diff(
         "phases",
         {"phase": [{**FORWARD, "rank": 0}, {**FORWARD, "rank": 1, "mean_ns": 60.0}]},
-        """
-        rank,phase,share_ratio,over_fastest_ratio
-        0,forward,,1.0
-        1,forward,,1.5
-        """,
+        "rank,phase,share_ratio,over_fastest_ratio\n0,forward,,1.0\n1,forward,,1.5",
     )
 
 

@@ -9,8 +9,6 @@ from collections import Counter
 import pytest
 
 import stepscope
-from stepscope.query.ask import ask
-from stepscope.questions.invariants import invariants
 
 pytestmark = pytest.mark.traces
 
@@ -118,13 +116,6 @@ def test_every_difference_in_flops_has_a_reason(ours, theirs):
     }
 
 
-def test_the_flops_of_what_pyprof_counts_agree_within_2_percent(ours, theirs):
-    counted = [(own["flops"], other["FLOPs"]) for own, other in zip(ours, theirs, strict=True) if other["FLOPs"] > 0]
-    own, other = (sum(values) for values in zip(*counted, strict=True))
-    assert other == 28_380_988_767
-    assert abs(own - other) / other < 0.001
-
-
 def test_all_products_agree_to_the_last_flop(ours, theirs):
     same = [
         own["flops"]
@@ -174,21 +165,3 @@ def test_what_pyprof_cannot_see_in_the_backward_is_derived(ours):
     products = [row for row in backward if "gemm" in row["kernel"]]
     assert len(products) == 14
     assert all(row["flops"] > 0 and row["tc"] == "0" for row in products)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "summary", "steps", "device-time", "operators", "kernels", "modules", "copies", "launches",
-        "idle", "utilization", "annotations", "checks", "sources", "classes", "roofline",
-        "efficiency", "tensor-cores",
-    ],
-)  # fmt: skip
-def test_every_other_question_answers_what_the_database_can(trace, name):
-    answer = trace.ask(name)
-    assert len(answer) > 0 or answer.note
-
-
-def test_the_database_violates_no_invariant(trace):
-    severities = {row["severity"] for row in ask(invariants, trace.store).rows()}
-    assert severities <= {"ok", "note"}

@@ -41,18 +41,6 @@ def test_the_first_activity_of_the_list_takes_the_moment(diff: Any) -> None:
     )
 
 
-def test_work_that_runs_in_the_next_steps_window_counts_there(diff: Any) -> None:
-    rows = {
-        "step": [{"step": 1, "end_ns": 100}, {"step": 2, "start_ns": 100, "end_ns": 200}],
-        "device_event": [{"kind": "copy", "start_ns": 90, "dur_ns": 30, "step": 1}],
-    }
-    expected = """
-        step,copy_ns,other_ns,total_ns
-        2,20,80,100
-        """
-    diff("steps", rows, expected, steps=[2])
-
-
 def test_a_step_that_no_mean_counts_says_why(diff: Any) -> None:
     steps = [
         {"step": 1, "end_ns": 100, "is_warmup": True},
@@ -74,25 +62,6 @@ def test_a_step_that_no_mean_counts_says_why(diff: Any) -> None:
         1,3,of a damaged rank
         """
     diff("steps", {"step": ranks, "data_check": [check]}, expected)
-
-
-def test_a_step_covered_by_one_kernel_gives_nothing_to_later_activities(diff: Any) -> None:
-    rows = {
-        "step": [{"end_ns": 100}],
-        "host_event": [
-            {"kind": "operator", "start_ns": 0, "dur_ns": 50},
-            {"kind": "runtime", "start_ns": 50, "dur_ns": 10},
-        ],
-        "device_event": [
-            {"kind": "computation", "start_ns": 0, "dur_ns": 100},
-            {"kind": "copy", "start_ns": 10, "dur_ns": 30, "stream": 2},
-        ],
-    }
-    expected = """
-        kernel_ns,copy_ns,runtime_ns,cpu_exec_ns,other_ns,total_ns
-        100,0,0,0,0,100
-        """
-    diff("steps", rows, expected)
 
 
 def test_calls_of_mpi_are_communication_on_the_host() -> None:
@@ -143,31 +112,6 @@ def test_communication_is_unknown_where_the_device_was_lost_and_the_host_did_non
         assert told == ((False, False) if own else (not lost, lost))
 
 
-def test_operators_inside_the_steps_range_count_and_those_inside_them_add_nothing(diff: Any) -> None:
-    rows = {
-        "step": [{"end_ns": 100}],
-        "host_event": [
-            {"id": 0, "kind": "annotation", "role": "step", "dur_ns": 100},
-            {"id": 1, "kind": "operator", "start_ns": 10, "dur_ns": 40, "parent_id": 0},
-            {"id": 2, "kind": "operator", "start_ns": 20, "dur_ns": 10, "parent_id": 1},
-            {"id": 3, "kind": "overhead", "start_ns": 60, "dur_ns": 30, "parent_id": 0},
-            {"id": 4, "kind": "python", "start_ns": 70, "dur_ns": 5, "parent_id": 3},
-        ],
-    }
-    diff("steps", rows, "cpu_exec_ns,other_ns,total_ns\n45,55,100")
-
-
-def test_devices_of_one_process_are_one_union(diff: Any) -> None:
-    rows = {
-        "step": [{"end_ns": 100}],
-        "device_event": [
-            {"kind": "computation", "start_ns": 0, "dur_ns": 50, "device": 0},
-            {"kind": "computation", "start_ns": 30, "dur_ns": 40, "device": 1},
-        ],
-    }
-    diff("steps", rows, "kernel_ns,cpu_exec_ns,other_ns,total_ns\n70,,30,100")
-
-
 def test_recordings_and_ranks_stand_apart(diff: Any) -> None:
     rows = {
         "step": [
@@ -201,27 +145,7 @@ def test_the_mean_leaves_out_an_incomplete_last_step(diff: Any) -> None:
         ],
         "device_event": [{"kind": "computation", "start_ns": 0, "dur_ns": 15}],
     }
-    diff(
-        "steps",
-        rows,
-        """
-        rank,steps,kernel_ns,copy_ns,other_ns,total_ns
-        0,2,8,0,3,11
-        """,
-        by="mean",
-    )
-
-
-def test_a_step_that_no_mean_counts_is_told_whatever_the_reason(diff: Any) -> None:
-    ends = (0, 40, 50, 60, 70, 80)
-    rows = {
-        "step": [
-            {"step": step, "start_ns": start, "end_ns": end, "complete": step < 5}
-            for step, (start, end) in enumerate(pairwise(ends), 1)
-        ]
-    }
-    expected = "step,complete,counted\n1,True,False\n2,True,True\n3,True,True\n4,True,True\n5,False,False"
-    diff("steps", rows, expected)
+    diff("steps", rows, "rank,steps,kernel_ns,copy_ns,other_ns,total_ns\n0,2,8,0,3,11", by="mean")
 
 
 def test_a_mean_of_no_complete_step_is_that_of_all(diff: Any) -> None:

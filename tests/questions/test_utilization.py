@@ -40,25 +40,9 @@ def test_the_window_is_the_complete_steps_without_the_pause_between_them(diff: A
     diff("utilization", rows, "start_ns,window_ns,kernel_ns,utilization_ratio\n10,90,45,0.5")
 
 
-def test_chosen_steps_are_summed(diff: Any) -> None:
-    rows = {
-        "step": [{"step": n, "start_ns": 10 * n, "end_ns": 10 * n + 10} for n in range(3)],
-        "device_event": [kernel(0, 5), kernel(10, 10), kernel(20, 2)],
-    }
-    expected = "start_ns,window_ns,kernel_ns,utilization_ratio\n0,20,7,0.35"
-    diff("utilization", rows, expected, steps=[0, 2])
-
-
 def test_estimates_are_empty_where_no_kernel_has_what_they_need(diff: Any) -> None:
     rows = {"step": [{"end_ns": 100}], "device_event": [kernel(0, 50)]}
-    diff(
-        "utilization",
-        rows,
-        """
-        utilization_ratio,sm_efficiency_ratio,occupancy_ratio,described_ratio
-        0.5,,,0.0
-        """,
-    )
+    diff("utilization", rows, "utilization_ratio,sm_efficiency_ratio,occupancy_ratio,described_ratio\n0.5,,,0.0")
 
 
 def test_a_step_without_kernels_is_idle_and_its_occupancy_unknown(diff: Any) -> None:
@@ -69,18 +53,9 @@ def test_a_step_without_kernels_is_idle_and_its_occupancy_unknown(diff: Any) -> 
     diff(
         "utilization",
         rows,
-        """
-        step,utilization_ratio,sm_efficiency_ratio,occupancy_ratio
-        1,1.0,0.5,0.5
-        2,0.0,0.0,
-        """,
+        "step,utilization_ratio,sm_efficiency_ratio,occupancy_ratio\n1,1.0,0.5,0.5\n2,0.0,0.0,",
         by="step",
     )
-
-
-def test_devices_of_a_process_stand_apart(diff: Any) -> None:
-    rows = {"step": [{"end_ns": 10}], "device_event": [kernel(0, 5), kernel(0, 10) | {"device": 1}]}
-    diff("utilization", rows, "device,start_ns,utilization_ratio\n0,0,0.5\n1,0,1.0", steps=[0])
 
 
 def test_time_is_cut_into_powers_of_ten_and_the_last_piece_takes_the_rest(diff: Any) -> None:
@@ -89,16 +64,7 @@ def test_time_is_cut_into_powers_of_ten_and_the_last_piece_takes_the_rest(diff: 
         "host_event": [{"start_ns": 0, "dur_ns": 2_500}],
         "device_event": [kernel(500, 1_250)],
     }
-    diff(
-        "utilization",
-        rows,
-        """
-        start_ns,window_ns,utilization_ratio
-        0,1000,0.5
-        1000,1500,0.5
-        """,
-        by="time",
-    )
+    diff("utilization", rows, "start_ns,window_ns,utilization_ratio\n0,1000,0.5\n1000,1500,0.5", by="time")
 
 
 @pytest.mark.parametrize(

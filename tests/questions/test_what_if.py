@@ -52,11 +52,7 @@ def test_without_launches_the_host_and_the_first_kernel_come_sooner(diff: Any) -
     diff(
         "what-if",
         ONE_STREAM,
-        """
-        change,step_ns,saved_ns
-        as recorded,203000.0,
-        without launch overhead,193000.0,10000.0
-        """,
+        "change,step_ns,saved_ns\nas recorded,203000.0,\nwithout launch overhead,193000.0,10000.0",
         without="launch",
     )
 

@@ -5,9 +5,7 @@ import gzip
 import re
 import shutil
 import subprocess
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,28 +14,11 @@ NVPROF = TRACES / "nvprof" / "v100_language_model.sql.gz"
 CLOVERLEAF = TRACES / "nsys" / "a100_cloverleaf.sqlite.gz"
 H100 = TRACES / "nsys" / "h100_2gpu_before.sqlite.gz"
 
-_SCALES = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1, "KB": 2**10, "MB": 2**20, "GB/s": 2**30}
-
 
 def unpacked(path: Path, folder: Path, name: str) -> Path:
     """A compressed recording as the vendor's tools want it: plain, and named as they expect."""
     (folder / name).write_bytes(gzip.decompress(path.read_bytes()))
     return folder / name
-
-
-def nvprof(recording: Path, *options: str) -> list[dict[str, Any]]:
-    """A table of `nvprof -i`, numbers with a unit in ns and bytes."""
-    _, _, said = ran("nvprof", "-i", str(recording), "--csv", *options).partition("result:\n")
-    table, _, _ = said.partition("\n=====")  # ranges follow, a table each
-    names, units, *found = csv.reader(table.splitlines())
-    return [
-        {
-            name: float(Decimal(value) * _SCALES[unit]) if value and unit in _SCALES else value
-            for name, unit, value in zip(names, units, row, strict=True)
-        }
-        for row in found
-        if row
-    ]
 
 
 def nsys_stats(export: Path, report: str) -> list[dict[str, str]]:

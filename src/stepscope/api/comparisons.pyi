@@ -21,8 +21,8 @@ def diff(
     Args:
         before: a folder, file, store, open trace or result of `parse_result`.
         after: the recording to compare with `before`, made in the same way.
-        by: what is compared; by default the first of category, label and phase that both have; phases in place of
-            categories where both have phases of steps without the profiler.
+        by: what is compared; by default phases of steps without the profiler, category, label or phase, as both have
+            it.
 
     Columns: name, path, depth, kind, matched, before_ns, after_ns, change_ns, change_ratio, ci95_low_ns, ci95_high_ns,
     verdict, share_ratio, calls_before, calls_after, inside, samples_before, samples_after.
@@ -50,11 +50,10 @@ def scaling(
 
     Args:
         sources: a folder, file, store, open trace or result of `parse_result` for each recording.
-        mode: what stays the same over all runs: the work of each process, or all work together; by default as the
-            recorded batches tell, else weak.
+        mode: whether each process or all together do the same work in all runs; by default by the recorded batches,
+            else weak.
         below: efficiency below which a label stops scaling.
-        by: what is compared: inline measurements (label), phases, or what traced steps consist of (class); by default
-            the first that all runs have.
+        by: what is compared: inline labels, phases, or classes of traced time; by default the first that all runs have.
 
     Columns: label, run, ranks, average_ns, max_ns, slowest_rank, efficiency_ratio, weak_efficiency_ratio,
     strong_efficiency_ratio, stops_at_ranks, over_ideal_ns, serial_ratio, inside, mode, efficiency_low_ratio,

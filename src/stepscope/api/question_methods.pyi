@@ -37,7 +37,7 @@ class QuestionMethods:
         """Where did the time of each training step go?
 
         Args:
-            by: `step` for a row a step, `mean` for the mean over the steps of a recording that count.
+            by: a row a step, or the mean over the steps of a recording that count.
 
         Columns: rank, span, step, steps, start_ns, kernel_ns, copy_ns, memset_ns, communication_ns, runtime_ns,
         dataloader_ns, cpu_exec_ns, other_ns, total_ns, complete, counted, left_out.
@@ -52,7 +52,7 @@ class QuestionMethods:
         """Which phase of the step takes the time, over the entire run?
 
         Args:
-            by: a row for each phase, stored step, or one of 20 windows of the run; or what limits the run.
+            by: a row for each phase, stored step, or 20th of the run; or what limits the run.
 
         Columns: kind, rank, ranks, phase, step, steps, mean_ns, skew_ns, share_ratio, median_ns, p95_ns, max_ns,
         device_mean_ns, over_fastest_ratio, total_ns, over_median_ratio, memory_bytes, peak_bytes, reserved_bytes,
@@ -96,7 +96,7 @@ class QuestionMethods:
         """When was each device and stream idle, and why?
 
         Args:
-            kernel_wait_ns: a gap shorter than this is the device's delay between two launches (ns).
+            kernel_wait_ns: a shorter gap is the device's delay between launches (ns).
 
         Columns: rank, span, device, stream, cause, host, frame, gaps, idle_ns, share_ratio, max_gap_ns.
         """
@@ -110,7 +110,7 @@ class QuestionMethods:
         """Which chain of work and waits decided how long the steps took?
 
         Args:
-            by: what a row is: a kind of work, a name, an operator, a module, a rank, a step, or a piece of the path.
+            by: what a row is: a kind of work, ..., or a piece of the path.
 
         Columns: span, step, rank, start_ns, kind, class, name, operator, module, pieces, path_ns, step_ns, share_ratio,
         max_part, max_part_ns, host_ns, input_ns, launch_ns, computation_ns, transfer_ns, communication_ns, waiting_ns,
@@ -137,8 +137,7 @@ class QuestionMethods:
         """Which operators take the time?
 
         Args:
-            by: what to tell apart: name, name and input shapes, name and all that is recorded of the inputs, or name and
-                call stack.
+            by: what to tell apart beside names: input shapes, all that is known of the inputs, or call stacks.
 
         Columns: name, input_dims, input_types, input_strides, input_values, frame, call_stack, calls, device_self_ns,
         device_share_ratio, device_total_ns, device_events, host_self_ns, host_share_ratio, host_total_ns, host_mean_ns,
@@ -156,9 +155,7 @@ class QuestionMethods:
         """Which kernels does the device spend its time on?
 
         Args:
-            by: group by name; by name, launch properties and operator; by name, operator and call stack; by name and
-                generated code; by node of CUDA graph; or only short kernels: by name and operator, or their durations in
-                bins.
+            by: what to tell apart; or only short kernels, or a histogram of these.
             below_ns: kernels shorter than this are short (ns).
             bins: bins of the histogram, equally wide.
 
@@ -189,9 +186,8 @@ class QuestionMethods:
         """Which calls does the time go to, and what leads to them?
 
         Args:
-            by: how calls are put together: from the outermost call down (top-down), from each function to its callers
-                (bottom-up), or top-down for each thread.
-            max_nodes: how many rows are listed at most: those with most time.
+            by: from the outermost call down, from each function to its callers, or top-down for each thread.
+            max_nodes: rows to list at most: those with most time.
 
         Columns: name, kind, depth, id, parent, calls, host_total_ns, host_share_ratio, host_self_ns, device_total_ns,
         device_share_ratio, device_self_ns.
@@ -233,8 +229,7 @@ class QuestionMethods:
         """How are the durations of an operator, kernel, call or step distributed?
 
         Args:
-            by: of what: operators on the host; named ranges; calls to the device's runtime and driver; kernels, copies and
-                fills; or steps.
+            by: of which events; `runtime`: calls to it and the driver; `device`: its work.
             event: only events of exactly this name.
 
         Columns: name, from_ns, to_ns, count, count_share_ratio, total_ns, share_ratio, rank, start_ns, dur_ns.
@@ -250,8 +245,7 @@ class QuestionMethods:
         """How long do launches take, and how far ahead of the device is the host?
 
         Args:
-            by: launches by `kernel` name, launch `call` name or `rank`; or the queue of launched work: a row a `stream`, a
-                row a stream and `step`, or at most 100 pieces of `time`.
+            by: group launches by this; `stream`, `step` and `time`: the queue of launched work.
             limit: launches outstanding on a stream at which a further launch call waits.
 
         Columns: rank, span, device, stream, step, start_ns, window_ns, name, call, kernels, launches, api_ns, api_mean_ns,
@@ -320,11 +314,8 @@ class QuestionMethods:
         """How much memory was in use, when was the peak, and what used it?
 
         Args:
-            by: a row a device; a part of what is alive at the moment, by what it is for or by what allocated it; a step; a
-                pool of the allocator; a time that the device had too little; a moment of the curve over time; or an
-                allocation.
-            at_ns: the moment (ns since the run's start); by default that of the peak. By allocation: only what is alive
-                then; by default all that is alive at some moment of what is requested.
+            by: what a row is; `oom`: a failed allocation; `time`: a moment of the curve.
+            at_ns: moment (ns since the run's start); by default the peak's.
             points: by time: rows of a device at most; 0 for a row an event.
             at_peak: by allocation: only what is alive when most is allocated.
             operator: by allocation: only those that this operator made.
@@ -347,9 +338,7 @@ class QuestionMethods:
         """How do the ranks compare, over all steps or step by step?
 
         Args:
-            measure: a row a rank and step with this measure, drawn as a map: the step's length, a part of the rank's span,
-                communication or copies hidden or not, the time in which a kernel ran, waiting for other ranks in
-                collectives, or the bubble.
+            measure: a row a rank and step with this measure, drawn as a map; `kernels`: the time in which one ran.
 
         Columns: rank, span, step, steps, step_ns, span_ns, computation_ns, computation_ratio, exposed_communication_ns,
         exposed_communication_ratio, exposed_copy_ns, exposed_copy_ratio, idle_ns, idle_ratio, utilization_ratio,
@@ -381,8 +370,7 @@ class QuestionMethods:
         """What do the ranks communicate, how long do they wait for it, and how fast is it?
 
         Args:
-            by: group collectives by this; or all-to-all exchanges: a row a sender and receiver (`pair`), the `load` of a
-                rank, or an `exchange`.
+            by: group collectives by this; `pair`, `load` and `exchange`: all-to-all exchanges.
 
         Columns: module, rank, step, operation, parallelism, source, group, description, ranks, group_size, dtype,
         message_bytes, library, extent, calls, measured, total_ns, mean_ns, exposed_ns, exposed_ratio, wait_ns, transfer_ns,
@@ -395,8 +383,7 @@ class QuestionMethods:
         """How long did computation, communication and copies run alone, and at once?
 
         Args:
-            by: the types of work of all devices together, of each `device`, or of each device and `step`; or a row a
-                `kernel` that ran both with communication and without.
+            by: of what; `kernel`: a row a kernel that ran both with communication and without.
 
         Columns: rank, span, device, step, types, time_ns, span_ratio, busy_ratio, name, operator, grid, block, input_dims,
         overlapped, isolated, isolated_mean_ns, overlapped_mean_ns, slower_ratio, slower_low_ratio, slower_high_ratio,
@@ -413,8 +400,7 @@ class QuestionMethods:
         """In which functions of the host does the time go, and who calls them?
 
         Args:
-            by: what a row is: a `function`, a `library`, a source `line`, a `thread`, or a place in a tree: `top-down`
-                below what called it, `bottom-up` below what it called.
+            by: what a row is; `top-down` below what called it, `bottom-up` below what it called.
             min_ratio: leave out rows below this fraction of all time, with their subtree.
 
         Columns: function, clock, library, file, line, rank, pid, tid, self_ns, self_ratio, total_ns, total_ratio,
@@ -471,10 +457,10 @@ class QuestionMethods:
         """How close did each operator and kernel run to what the device can do?
 
         Args:
-            by: a row an operator with its input shapes, a kernel, or a module; or the kernels most worth making faster.
+            by: what a row is; `priority`: the kernels most worth making faster.
             limits: peaks to compare with: data sheets (and your own file), or what `stepscope calibrate` measured.
             causal: pairs that causal attention is counted for: those that its mask allows, or all of them.
-            measured: add what hardware counters counted: operations, and bytes of L1, L2 and device memory.
+            measured: add the operations and bytes that hardware counters counted.
 
         Columns: priority, name, class, operator, input_dims, input_types, dtype, count, device_ns, share_ratio,
         occupancy_ratio, bound, attainable_ratio, attainable_ns, saving_ns, limiter, limiter_ratio, basis, flops,
@@ -521,7 +507,7 @@ class QuestionMethods:
         """How much of the time did kernels run, and how much of the device did they fill?
 
         Args:
-            by: `device` for a row a device, `step` for one a step, `time` for at most 100 pieces of time.
+            by: a row a device, a step, or one of at most 100 pieces of time.
 
         Columns: rank, span, device, step, start_ns, window_ns, kernel_ns, utilization_ratio, sm_efficiency_ratio,
         occupancy_ratio, described_ratio.
@@ -548,8 +534,7 @@ class QuestionMethods:
         """What did counters measure of kernels, devices and network cards?
 
         Args:
-            by: a row a `counter` under its own name; or, of samples whose meaning is known, a row a device and `metric`,
-                these and `step`, or these and at most 100 pieces of `time`.
+            by: a row a counter; or sampled metrics of devices, also by step or in 100 pieces of time.
 
         Columns: rank, span, name, pid, counter, device, step, start_ns, window_ns, metric, unit, samples, total, mean, min,
         max.

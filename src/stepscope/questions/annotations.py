@@ -202,17 +202,15 @@ def _device_time(scope: Scope, ranges: Columns, names: int) -> dict[str, Any]:
 
 
 def _launched_work(scope: Scope) -> Columns:
-    """Work whose launch is known: when it ran, where (`place` numbers recording and device), and
-    the start and thread of its launch.
-    """
+    """Work whose launch is known: when and where it ran (`place`: recording and device), start and thread of its launch."""
+    from stepscope.analysis.operators.calls import distinct_rows
+
     work = scope.numpy(
         f"""
-        SELECT
-            work.rank, work.span, launch.thread, work.device, launch.start_ns AS launch_ns,
+        SELECT work.rank, work.span, launch.thread, work.device, launch.start_ns AS launch_ns,
             work.start_ns, work.start_ns + work.dur_ns AS end_ns
         FROM (SELECT * FROM {scope.unfiltered("device_event")} WHERE {WORK}) AS work
-        JOIN {scope.unfiltered("host_event")} AS launch
-            ON launch.rank = work.rank AND launch.id = work.launch_id
+        JOIN {scope.unfiltered("host_event")} AS launch ON (launch.rank, launch.id) = (work.rank, work.launch_id)
         """
     )
     if scope.part.window is not None:
@@ -220,12 +218,7 @@ def _launched_work(scope: Scope) -> Columns:
             work[edge] = np.clip(work[edge], *scope.part.window)
         inside = work["start_ns"] < work["end_ns"]
         work = {name: values[inside] for name, values in work.items()}
-    work["place"] = np.zeros(len(work["rank"]), dtype=np.int64)
-    for column in ("rank", "span", "device"):
-        values = np.unique(work[column])
-        if len(values) > 1:
-            place = np.searchsorted(values, work[column])
-            work["place"] = work["place"] * len(values) + place
+    _, work["place"] = distinct_rows(work["rank"], work["span"], work["device"])
     return work
 
 

@@ -49,6 +49,7 @@ _LAUNCHES = f"""
     WHERE (rank, id) IN (SELECT (rank, launch_id) FROM device_event WHERE {WORK} AND launch_id IS NOT NULL)
 """
 _CALL, _HOST, _DEVICE = range(3)
+_FORMS = ("top-down", "bottom-up", "thread")
 
 
 @question(
@@ -73,15 +74,9 @@ _CALL, _HOST, _DEVICE = range(3)
     about="events",
     parameters=(
         by_form(
-            "how calls are put together: from the outermost call down (top-down), from each function to "
-            "its callers (bottom-up), or top-down for each thread",
-            "top-down",
-            "bottom-up",
-            "thread",
+            "from the outermost call down, from each function to its callers, or top-down for each thread", *_FORMS
         ),
-        Parameter(
-            "max_nodes", "int", "how many rows are listed at most: those with most time", 1000, within=(1, 1_000_000)
-        ),
+        Parameter("max_nodes", "int", "rows to list at most: those with most time", 1000, within=(1, 1_000_000)),
     ),
     drawing="tree",
     fills="Record the host's side with ProfilerActivity.CPU; with_stack=True adds Python functions.",
@@ -157,12 +152,11 @@ def calls(scope: Scope, by: str = "top-down", max_nodes: int = 1000) -> ArrowTab
     notes = [waiting_text(len(waiting))]
     if len(rows) < len(tree.parent):
         notes.append(f"The {len(rows)} of {len(tree.parent)} rows with most time; --max-nodes lists more.")
-    return noted(answer, " ".join(filter(None, notes))) if any(notes) else answer
+    return noted(answer, " ".join(filter(None, notes)))
 
 
 def _tree(scope: Scope, threads: dict[tuple[int, int, int], int], waiting: set[Thread]) -> CallTree:
-    """The calls of all requested ranks, from the top, without those of `waiting`; below their threads if some are
-    given."""
+    """The calls of all requested ranks, from the top, without those of `waiting`; below their threads if given."""
     those = ", ".join(str(tuple(thread)) for thread in sorted(waiting))
     but = f"AND (rank, span, thread) NOT IN ({those})" if waiting else ""
     queries = (_CALLS.format(ranks=ranks, but=but) for ranks in rank_batches(scope))

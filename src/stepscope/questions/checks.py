@@ -54,15 +54,11 @@ def checks(scope: Scope, all: bool = False) -> ArrowTable:  # noqa: A002  # the 
         WITH
         file AS (
             SELECT
-                CASE
-                    WHEN events_dropped > 0 OR truncated THEN 'warning'
-                    WHEN events_repaired > 0 OR damage_offset IS NOT NULL
-                        OR coalesce(damage, '{}') <> '{}'
+                CASE WHEN events_dropped > 0 OR truncated THEN 'warning'
+                    WHEN events_repaired > 0 OR damage_offset IS NOT NULL OR coalesce(damage, '{}') <> '{}'
                         OR coalesce(unknown_categories, '{}') <> '{}' THEN 'note'
-                    ELSE 'ok'
-                END AS severity,
-                rank, span, path, events_read, events_repaired, events_dropped,
-                damage_offset, damage,
+                    ELSE 'ok' END AS severity,
+                rank, span, path, events_read, events_repaired, events_dropped, damage_offset, damage,
                 concat(
                     path, ': ', events_read, ' events kept',
                     CASE WHEN events_repaired > 0 THEN ', ' || events_repaired || ' of them repaired' END,
@@ -70,10 +66,8 @@ def checks(scope: Scope, all: bool = False) -> ArrowTable:  # noqa: A002  # the 
                     CASE WHEN truncated THEN '; the file ends before its JSON does' END,
                     CASE WHEN coalesce(damage, '{}') <> '{}' THEN '; damage ' || damage END,
                     CASE WHEN damage_offset IS NOT NULL THEN ' from byte ' || damage_offset END,
-                    CASE
-                        WHEN coalesce(unknown_categories, '{}') <> '{}'
-                            THEN '; unknown categories ' || unknown_categories
-                    END
+                    CASE WHEN coalesce(unknown_categories, '{}') <> '{}'
+                        THEN '; unknown categories ' || unknown_categories END
                 ) AS explanation
             FROM source
         ),
@@ -86,15 +80,12 @@ def checks(scope: Scope, all: bool = False) -> ArrowTable:  # noqa: A002  # the 
             UNION ALL BY NAME
             SELECT
                 'ok' AS severity, 'source' AS "check", 0 AS count, '' AS affects,
-                count(*) || CASE WHEN count(*) = 1 THEN ' file' ELSE ' files' END
-                    || ' in order: ' || sum(events_read) || ' events kept, none repaired or dropped'
-                    AS explanation,
+                count(*) || CASE WHEN count(*) = 1 THEN ' file' ELSE ' files' END || ' in order: '
+                    || sum(events_read) || ' events kept, none repaired or dropped' AS explanation,
                 sum(events_read) AS events_read, 0 AS events_repaired, 0 AS events_dropped
             FROM file WHERE severity = 'ok' AND NOT $all HAVING count(*) > 0
         )
-        FROM row_
-        ORDER BY
-            coalesce(list_position(['error', 'warning', 'note', 'ok'], severity), 1),
+        FROM row_ ORDER BY coalesce(list_position(['error', 'warning', 'note', 'ok'], severity), 1),
             "check" = 'source', "check", rank, span, path
         """,
         {"all": all},

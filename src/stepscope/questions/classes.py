@@ -80,6 +80,5 @@ def classes(scope: Scope, by: str = "class") -> ArrowTable:
         "backward_ns": summed("device_ns", "backward"),
         "main_kernel": [longest[key][1] for key in range(len(keys))],
     }
-    order = [("device_ns", "descending"), ("module", "ascending"), ("class", "ascending")]
-    answer = pa.table(columns).sort_by(order)
+    answer = pa.table(columns).sort_by([("device_ns", "descending"), ("module", "ascending"), ("class", "ascending")])
     return answer if by == "module" else answer.drop_columns("module")

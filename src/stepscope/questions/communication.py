@@ -85,10 +85,7 @@ _EXCHANGE_EVIDENCE = ("device-work", "kernel-names")
     about="events",
     parameters=(
         by_form(
-            "group collectives by this; or all-to-all exchanges: a row a sender and receiver (`pair`), the `load` of a rank, "
-            "or an `exchange`",
-            *_FORMS,
-            *_ALL_TO_ALL,
+            "group collectives by this; `pair`, `load` and `exchange`: all-to-all exchanges", *_FORMS, *_ALL_TO_ALL
         ),
     ),
     fills="Record a job of several ranks, with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
@@ -96,47 +93,45 @@ _EXCHANGE_EVIDENCE = ("device-work", "kernel-names")
 def communication(scope: Scope, by: str = "operation") -> ArrowTable:
     """Every collective and point-to-point transfer, on all requested ranks: communication kernels (of NCCL and similar
     libraries, of symmetric memory, of a framework's own), and the ranges of libraries that communicate on the host
-    (gloo, MPI). Host time in NCCL's calls only enqueues kernels and is not counted. Durations are sums over ranks, as
-    in `kernels`; those of kernels add up to theirs there.
+    (gloo, MPI). Host time in NCCL's calls only enqueues kernels and is not counted. Durations are sums over ranks;
+    those of kernels add up to theirs in `kernels`.
 
     **Exposed** is the time during which the rank's device computed nothing. If several collectives of a device run at
     once, it belongs to the one that started first, so that exposed times of kernels add up to the exposed communication
     of `device-time`. For a rank without a device it is unknown.
 
     **Wait** lasts from a rank's arrival until the last rank's, **transfer** is the rest. Both need the collective to be
-    matched over all ranks of its group and the clocks to be aligned; otherwise they are unknown (a rank that was not
-    recorded may have come last), and a duration includes both. `measured` counts the calls for which they are known.
+    matched over all ranks of its group and the clocks to be aligned; otherwise a duration includes both. `measured`
+    counts the calls for which they are known.
 
     **Bandwidth** is defined as by nccl-tests (PERFORMANCE.md), in decimal GB/s. The size of a message is the buffer of
     a rank for all-reduce, broadcast, reduce and point-to-point, the entire output for all-gather, the entire input for
     reduce-scatter and all-to-all. Algorithm bandwidth is size over time; bus bandwidth multiplies it with 2(n-1)/n for
     all-reduce, (n-1)/n for all-gather, reduce-scatter and all-to-all, 1 for the others, and can be compared with the
-    speed of a link. nccl-tests lets all ranks start together, so the time is that of the transfer; if that is unknown
-    it is the duration, and bandwidths are then lower bounds (`bandwidth_over`). TraceLens divides by 2^30 and calls it
-    GB.
+    speed of a link. The time is that of the transfer; if that is unknown it is the duration, and bandwidths are lower
+    bounds (`bandwidth_over`). TraceLens divides by 2^30 and calls it GB.
 
     **Parallelism** is what the description of the process group names (Megatron's groups, DeviceMesh, torchtitan).
     Without one: data, for collectives launched by the hook of a gradient's accumulation (DDP's, DeepSpeed's), by FSDP
     in one of its ranges, and for the buffers that DDP's forward broadcasts; tensor, in a module whose class is parallel
     over columns, rows or the vocabulary; expert, for an all-to-all in a mixture of experts; pipeline, for sends and
     receives of ranks that send to the same ranks that they receive from, to two at most of a larger group. Otherwise it
-    is empty. `rank-overview` shows how long the stages of a pipeline wait for one another.
+    is empty.
 
     `--by module` is the module in which it was launched; FSDP gathers ahead, so parameters of the next module are
     gathered in the one before it. What a window cuts counts in proportion to the remaining time.
 
     **All-to-all.** `--by pair` is the volume matrix: for each group what its ranks sent to each other, the largest
     exchanges first. It is known if the recording has the sizes of the parts (`In split size`, which torch records with
-    a collective's arguments from 2.3 on, or the values of `c10d::alltoall_base_`), unless the recorder cut the list
-    short. Parts are recorded in rows or elements of the job; the bytes are the message's, divided in that proportion.
-    Destinations are ranks of the job, by the ranks of the group; TraceLens' heat map mistakes an index in the group for
-    one. What unrecorded ranks sent is taken from the ranks that received it.
+    a collective's arguments from 2.3 on, or the values of `c10d::alltoall_base_`) and the recorder did not cut the list
+    short. Parts are recorded in rows or elements; the bytes are the message's, divided in that proportion. Destinations
+    are ranks of the job, by the ranks of the group. What unrecorded ranks sent is taken from the ranks that received
+    it.
 
-    `--by load` shows how evenly the ranks are loaded: what each sent and received, over the mean of its group. For
-    experts, that is the imbalance of tokens if tokens have one size. It needs only the sizes of messages. The means are
-    over the recorded ranks; if a rank is missing they are not the group's. `--by exchange` lists the exchanges that are
-    matched over all ranks of their group, the most uneven first: data that is evenly spread over a run may be uneven in
-    each exchange, and every exchange lasts as long as its rank with most data.
+    `--by load` shows how evenly the ranks are loaded: what each sent and received, over the mean of its group's
+    recorded ranks. For experts, that is the imbalance of tokens if tokens have one size. `--by exchange` lists the
+    exchanges that are matched over all ranks of their group, the most uneven first: data that is evenly spread over a
+    run may be uneven in each exchange, and every exchange lasts as long as its rank with most data.
     """
     if by in _ALL_TO_ALL:
         return _all_to_all(scope, by)
@@ -157,11 +152,9 @@ def communication(scope: Scope, by: str = "operation") -> ArrowTable:
 
 
 _COLUMN_OF = {
-    "group": "group_name",
-    "description": "group_description",
-    "ranks": "group_ranks",
-    "message_bytes": "bytes",
+    name: f"group_{of}" for name, of in (("group", "name"), ("description", "description"), ("ranks", "ranks"))
 }
+_COLUMN_OF["message_bytes"] = "bytes"
 
 
 def _value(member: CollectiveGroup, name: str) -> Any:
@@ -193,16 +186,11 @@ def _note(scope: Scope, collectives: list[CollectiveGroup]) -> str:
         lines.append(
             f"Clocks are known to {time_text(off)}: arrivals no farther apart count as no wait, and as transfer."
         )
-    kernels = scope.sql(
-        "SELECT name, count(*) AS count FROM device_event WHERE kind = 'computation' GROUP BY name"
-    ).to_pylist()
-    fused = sum(
-        row["count"] for row in kernels if (exchange := communicating(row["name"])) is not None and exchange.fused
-    )
-    if fused:
-        lines.append(
-            f"{fused} kernels multiply and communicate in one; they count as computation (column fused_communication of kernels)."
-        )
+    kernels = scope.sql("SELECT name, count(*) AS n FROM device_event WHERE kind = 'computation' GROUP BY name")
+    exchanges = ((communicating(row["name"]), row["n"]) for row in kernels.to_pylist())
+    if fused := sum(count for exchange, count in exchanges if exchange is not None and exchange.fused):
+        words = "kernels multiply and communicate in one; they count as computation"
+        lines.append(f"{fused} {words} (column fused_communication of kernels).")
     return "\n".join(lines)
 
 

@@ -7,16 +7,8 @@ from stepscope.query.declare import Column, by_form, question
 from stepscope.query.rows import ArrowTable
 from stepscope.query.scope import Scope
 
-_BUCKET = """
-    CASE
-        WHEN bytes = 0 THEN 0
-        -- a logarithm of a large number just below a power of two rounds up to it
-        WHEN 1::BIGINT << floor(log2(bytes))::INTEGER > bytes
-            THEN 1::BIGINT << floor(log2(bytes))::INTEGER - 1
-        WHEN bytes > 0 THEN 1::BIGINT << floor(log2(bytes))::INTEGER
-    END
-"""
-
+_BUCKET = "CASE WHEN bytes > 0 THEN 1::BIGINT << length(bin(bytes))::INTEGER - 1 WHEN bytes = 0 THEN 0 END"
+"""The largest power of two that is not above the size; by its digits, because logarithms round."""
 _KEYS = {"direction": "direction, memory_kind", "size": "direction, memory_kind, from_bytes"}
 
 
@@ -68,29 +60,19 @@ def copies(scope: Scope, by: str = "direction") -> ArrowTable:
         WITH copy AS (
             SELECT
                 -- not the table's own column of that name, which says forward or backward
-                CASE WHEN kind = 'fill' THEN 'fill' ELSE coalesce(copy_kind, 'unknown') END
-                    AS direction,
-                memory_kind, bytes, dur_ns,
-                {_BUCKET} AS from_bytes,
-                bytes * 1e9 / nullif(dur_ns, 0) AS speed
+                CASE WHEN kind = 'fill' THEN 'fill' ELSE coalesce(copy_kind, 'unknown') END AS direction,
+                memory_kind, bytes, dur_ns, {_BUCKET} AS from_bytes, bytes * 1e9 / nullif(dur_ns, 0) AS speed
             FROM device_event WHERE kind IN ('copy', 'fill')
         )
         SELECT
             direction, memory_kind{bucket if by == "size" else ""},
             CASE WHEN memory_kind <> 'unknown' THEN memory_kind = 'pageable' END AS pageable,
-            count(*) AS count,
-            sum(bytes)::BIGINT AS bytes,
-            sum(dur_ns)::BIGINT AS total_ns,
+            count(*) AS count, sum(bytes)::BIGINT AS bytes, sum(dur_ns)::BIGINT AS total_ns,
             sum(dur_ns) / nullif(sum(sum(dur_ns)) OVER (), 0) AS share_ratio,
-            avg(dur_ns) AS mean_ns,
-            min(dur_ns) AS min_ns,
-            max(dur_ns) AS max_ns,
+            avg(dur_ns) AS mean_ns, min(dur_ns) AS min_ns, max(dur_ns) AS max_ns,
             sum(bytes) FILTER (WHERE dur_ns > 0) * 1e9
                 / sum(dur_ns) FILTER (WHERE dur_ns > 0 AND bytes IS NOT NULL) AS bandwidth_bytes_per_s,
-            min(speed) AS min_bandwidth_bytes_per_s,
-            max(speed) AS max_bandwidth_bytes_per_s
-        FROM copy
-        GROUP BY {keys}
-        ORDER BY {"direction, memory_kind, from_bytes" if by == "size" else f"total_ns DESC, {keys}"}
+            min(speed) AS min_bandwidth_bytes_per_s, max(speed) AS max_bandwidth_bytes_per_s
+        FROM copy GROUP BY {keys} ORDER BY {keys if by == "size" else f"total_ns DESC, {keys}"}
         """
     )

@@ -11,8 +11,7 @@ _COUNTERS = """
         max(value) AS max
     FROM (
         SELECT 0 AS place, kernel AS name, NULL AS pid, metric AS counter, value FROM kernel_metric
-        UNION ALL
-        SELECT 1 AS place, track AS name, pid, series AS counter, value FROM counter
+        UNION ALL SELECT 1, track, pid, series, value FROM counter
     )
     GROUP BY place, name, pid, counter ORDER BY place, name, pid, counter
 """
@@ -58,10 +57,7 @@ _WINDOW = {"metric": "", "step": "step, start_ns, window_ns, ", "time": "start_n
     about="time",
     parameters=(
         by_form(
-            "a row a `counter` under its own name; or, of samples whose meaning is known, a row a device and `metric`, "
-            "these and `step`, or these and at most 100 pieces of `time`",
-            "counter",
-            *_WINDOW,
+            "a row a counter; or sampled metrics of devices, also by step or in 100 pieces of time", "counter", *_WINDOW
         ),
     ),
     fills="Record metrics of kernels with CUPTI in Kineto (experimental_config with profiler_metrics) or nvprof "
@@ -118,9 +114,7 @@ def _in_pieces(scope: Scope) -> str:
     length = int(starts[1] - starts[0]) if len(starts) > 1 else int(ends[0] - starts[0])
     place = f"least((time_ns - {row['first']}) // {length}, {len(starts) - 1})"
     return f"""
-        SELECT rank, span, device, metric, unit, time_ns, value,
-            {row["first"]} + {length} * {place} AS start_ns,
-            CASE WHEN {place} = {len(starts) - 1} THEN {int(ends[-1] - starts[-1])} ELSE {length} END
-                AS window_ns
+        SELECT rank, span, device, metric, unit, time_ns, value, {row["first"]} + {length} * {place} AS start_ns,
+            CASE WHEN {place} = {len(starts) - 1} THEN {int(ends[-1] - starts[-1])} ELSE {length} END AS window_ns
         FROM ({samples})
     """

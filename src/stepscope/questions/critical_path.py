@@ -63,10 +63,7 @@ _UNRECORDED = {"between operators": "(nothing recorded)", "unexplained": "(nothi
     about="recording",
     across_ranks=True,
     parameters=(
-        by_form(
-            "what a row is: a kind of work, a name, an operator, a module, a rank, a step, or a piece of the path",
-            *_FORMS,
-        ),
+        by_form("what a row is: a kind of work, ..., or a piece of the path", *_FORMS),
     ),
     fills=FILLS,
 )  # fmt: skip
@@ -102,9 +99,9 @@ def critical_path(scope: Scope, by: str = "kind") -> ArrowTable:
 
     The steps are those that count in means, or the requested ones; beyond two million kernels, copies and fills, the
     last steps. Earlier work is examined too: a store of some steps (`import --steps`) lacks it, and may leave waits for
-    it unexplained. Holistic Trace Analysis follows one rank and knows neither graphs nor collectives; it weighs edges
-    by recorded time, and needs `cuda_sync`. The path and its name come from Yang and Miller, "Critical Path Analysis
-    for the Execution of Parallel and Distributed Programs" (ICDCS 1988).
+    it unexplained. Holistic Trace Analysis follows one rank, knows neither graphs nor collectives, and needs
+    `cuda_sync`. The path comes from Yang and Miller, "Critical Path Analysis for the Execution of Parallel and
+    Distributed Programs" (ICDCS 1988).
     """
     from stepscope.analysis.dependencies.paths import graphs_of, lacks, paths_of
 
@@ -146,15 +143,8 @@ def _rows(pieces: ArrowTable, by: str, steps: int) -> list[Row]:
         entry[2] = max(entry[2], (label, row["dur_ns_sum"]), key=lambda item: item[1])
     rows = []
     for key, (count, ns, (largest, max_ns)) in entries.items():
-        figures = {
-            "pieces": count,
-            "path_ns": ns,
-            "step_ns": ns / steps,
-            "share_ratio": ns / total if total else None,
-            "max_part": largest,
-            "max_part_ns": max_ns,
-        }
-        rows.append(dict(zip(keys, key, strict=True)) | figures)
+        figures = {"pieces": count, "path_ns": ns, "step_ns": ns / steps, "share_ratio": ns / total if total else None}
+        rows.append(dict(zip(keys, key, strict=True)) | figures | {"max_part": largest, "max_part_ns": max_ns})
     return sorted(rows, key=lambda row: (-row["path_ns"], *(str(row[name]) for name in keys)))
 
 

@@ -30,10 +30,9 @@ _WITHIN = " Intervals (±) reflect how steps scatter within each recording; two 
 
 ERRORS = {
     "recorded-differently": (
-        "`diff` was given two recordings that cannot be compared: one is a trace and the other "
-        "has phases, say, or one has a device and the other has not, or what `--by` asks for is "
-        "not in both. The message says what each has. Record both in the same way, or choose with "
-        "`--by` something that both have."
+        "`diff` was given two recordings that cannot be compared: one is a trace and the other has phases, say, or one has "
+        "a device and the other has not, or what `--by` asks for is not in both. The message says what each has. Record "
+        "both in the same way, or choose with `--by` something that both have."
     )
 }
 
@@ -58,8 +57,7 @@ ERRORS = {
         Parameter(
             "by",
             "text",
-            "what is compared; by default the first of category, label and phase that both have; phases in place of "
-            "categories where both have phases of steps without the profiler",
+            "what is compared; by default phases of steps without the profiler, category, label or phase, as both have it",
             None,
             tuple(ANSWERED_LIKE),
             form=True,
@@ -94,18 +92,12 @@ def _compared(recordings: Sequence[ComparedRun], by: str | None, left_out: str) 
         read_tree(compared.scope) if chosen == "tree" else read_side(compared.scope, chosen) for compared in recordings
     )
     if chosen not in ("label", "phase"):
-        _require_same(
-            recordings,
-            [marks_steps(recording.scope) for recording in recordings],
-            ("has steps", "has none, so that the complete recording would be one step"),
-            "call profiler.step() after each step in both",
-        )
-    _require_same(
-        recordings,
-        [side.of != "host work" for side in (before, after)],
-        ("has device work", "has only the host"),
-        "record both with the same activities, or compare --by category",
-    )
+        marked = [marks_steps(recording.scope) for recording in recordings]
+        words = "has steps", "has none, so that the complete recording would be one step"
+        _require_same(recordings, marked, words, "call profiler.step() after each step in both")
+    on_device = [side.of != "host work" for side in (before, after)]
+    hint = "record both with the same activities, or compare --by category"
+    _require_same(recordings, on_device, ("has device work", "has only the host"), hint)
     note = _note(before, after, recordings, chosen)
     if chosen in ("category", "tree") and before.of == "step" and _both_unprofiled(recordings):
         before, after = (replace(side, of=PROFILED_STEP) for side in (before, after))
@@ -134,28 +126,19 @@ def _chosen(recordings: Sequence[ComparedRun], by: str | None) -> str:
     ]
     common = [name for name in offers_of_each[0] if name in offers_of_each[1]]
     problem = "were not recorded alike" if by is None else f"cannot be compared by {by}"
-    raise SourceError(
-        f"the two {problem}: {'; '.join(described)}",
-        hint=f"compare --by {common[0]}, or record both with what it needs"
-        if common
-        else "record both in the same way",
-        slug="recorded-differently",
-    )
+    cure = f"compare --by {common[0]}, or record both with what it needs" if common else "record both in the same way"
+    raise SourceError(f"the two {problem}: {'; '.join(described)}", hint=cure, slug="recorded-differently")
 
 
 _UNPROFILED = """
-    SELECT coalesce(min(kept), 0) FROM (
-        SELECT count(*) FILTER (phase = 'step') AS kept FROM phase_step GROUP BY rank
-    )
+    SELECT coalesce(min(steps), 0)
+    FROM (SELECT count(*) FILTER (phase = 'step') AS steps FROM phase_step GROUP BY rank)
 """
 _FOR_AN_INTERVAL = 2
 
 
 def _both_unprofiled(recordings: Sequence[ComparedRun]) -> bool:
-    """Whether both have steps without the profiler, enough of them for an interval.
-
-    These show the job's real speed: the profiler slows the few steps in a trace. They are unknown for a part.
-    """
+    """Whether both have enough steps without the profiler, which slows those in a trace. They are unknown for a part."""
     return all(
         not recording.scope.part
         and "phase" in offered(recording.scope)
@@ -167,13 +150,11 @@ def _both_unprofiled(recordings: Sequence[ComparedRun]) -> bool:
 def _require_same(recordings: Sequence[ComparedRun], has: list[bool], words: tuple[str, str], hint: str) -> None:
     if has[0] == has[1]:
         return
-    described = [
+    described = "; ".join(
         f"{recording.role} ({recording.name}) {words[0] if present else words[1]}"
         for recording, present in zip(recordings, has, strict=True)
-    ]
-    raise SourceError(
-        f"the two were not recorded alike: {'; '.join(described)}", hint=hint, slug="recorded-differently"
     )
+    raise SourceError(f"the two were not recorded alike: {described}", hint=hint, slug="recorded-differently")
 
 
 def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[ComparedRun], by: str) -> str:
@@ -220,8 +201,7 @@ def _note(before: Side | Tree, after: Side | Tree, recordings: Sequence[Compared
 
 
 def _step_itself(recordings: Sequence[ComparedRun]) -> str:
-    """Says how the step changed, in which work may hide other work; empty for a part or if the recordings have no
-    steps."""
+    """Says how the step changed, in which work may hide other work; empty for a part or without steps."""
     if any(recording.scope.part or not marks_steps(recording.scope) for recording in recordings):
         return ""
     before, after = (read_side(recording.scope, "category").total for recording in recordings)
@@ -270,10 +250,9 @@ def _settings(recordings: Sequence[ComparedRun]) -> str:
     return f"Recorded with other settings: {described}."
 
 
-_FOUND_BY = """
-    SELECT DISTINCT CASE WHEN starts_with(rule, 'recurring') THEN name ELSE rule END AS found
-    FROM step ORDER BY found
-"""
+_FOUND_BY = (
+    "SELECT DISTINCT CASE WHEN starts_with(rule, 'recurring') THEN name ELSE rule END AS rule FROM step ORDER BY 1"
+)
 
 
 def _not_the_same_step(recordings: Sequence[ComparedRun]) -> str:
@@ -281,14 +260,13 @@ def _not_the_same_step(recordings: Sequence[ComparedRun]) -> str:
     guessed = "SELECT EXISTS (SELECT 1 FROM step WHERE starts_with(rule, 'recurring'))"
     if not any(recording.scope.value(guessed) for recording in recordings):
         return ""
-    rules = [[row["found"] for row in recording.scope.sql(_FOUND_BY).to_pylist()] for recording in recordings]
+    rules = [recording.scope.sql(_FOUND_BY).column("rule").to_pylist() for recording in recordings]
     if rules[0] == rules[1] and len(rules[0]) == 1:
         return ""
     described = "; ".join(
         f"{recording.role}: {', '.join(names)}" for recording, names in zip(recordings, rules, strict=True)
     )
     return (
-        "Steps were found by what recurs and start at different operators or ranges "
-        f"({described}), so they are not the same step: means of a step compare, what lies near its edges "
-        "does not."
+        f"Steps were found by what recurs and start at different operators or ranges ({described}), so they are not the "
+        "same step: means of a step compare, what lies near its edges does not."
     )

@@ -128,9 +128,7 @@ def _rows(scope: Scope, queries: Row) -> Iterator[Row]:
         parts = [kernels[rank, name] for name in {value["name"] for value in of_rank}]
         if len(parts) > 1:
             sums = {name: sum(part[name] for part in parts) for name in ("events", "total_ns")}
-            yield _row(
-                {"rank": rank, "name": _ALL, "computes": False, **sums, "median_ns": None, "p95_ns": None}, of_rank
-            )
+            yield _row({"rank": rank, "name": _ALL, "computes": False, "median_ns": None, **sums}, of_rank)
 
 
 def _row(row: Row, values: list[Row]) -> Row:
@@ -151,8 +149,7 @@ def _row(row: Row, values: list[Row]) -> Row:
 
 def _in_words(trend: Trend | None, median_ns: float | None) -> Row:
     if trend is None:
-        empty = ("first_ns", "last_ns", "change_ratio", "low_ratio", "high_ratio", "trend")
-        return dict.fromkeys(empty)
+        return dict.fromkeys(("first_ns", "last_ns", "change_ratio", "low_ratio", "high_ratio", "trend"))
     word = "steady"
     if trend.sure and abs(trend.change) >= _ENOUGH_RATIO:
         word = "slower" if trend.change > 0 else "faster"
@@ -167,11 +164,8 @@ def _in_words(trend: Trend | None, median_ns: float | None) -> Row:
 
 
 def _together(rows: list[Row], all_kernels: Row) -> tuple[int, int]:
-    """Time of a rank's kernels that drift as all of them do, and of those with a trend (ns), each
-    without the one with the largest change of time."""
-    kernels = [
-        row for row in rows if row["rank"] == all_kernels["rank"] and row["computes"] and row["trend"] is not None
-    ]
+    """Time (ns) of a rank's kernels that drift as all do, and of those with a trend, each without the most changed one."""
+    kernels = [row for row in rows if row["rank"] == all_kernels["rank"] and row["computes"] and row["trend"]]
     kernels.sort(key=lambda row: -abs(row["change_ratio"] * row["total_ns"]))
     same_trend = (row["total_ns"] for row in kernels[1:] if row["trend"] == all_kernels["trend"])
     return sum(same_trend), sum(row["total_ns"] for row in kernels[1:])

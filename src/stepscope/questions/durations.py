@@ -70,12 +70,7 @@ _HISTOGRAM = f"""
     about={"operator": "events", "annotation": "events", "runtime": "events", "device": "events", "step": "recording"},
     across_ranks=True,
     parameters=(
-        by_form(
-            "of what: operators on the host; named ranges; calls to the device's runtime and driver; kernels, copies and "
-            "fills; or steps",
-            *_EVENTS,
-            "step",
-        ),
+        by_form("of which events; `runtime`: calls to it and the driver; `device`: its work", *_EVENTS, "step"),
         Parameter("event", "text", "only events of exactly this name", picks=("name",)),
     ),
     fills="Record with torch.profiler.ProfilerActivity.CPU and CUDA (or XPU, ...).",

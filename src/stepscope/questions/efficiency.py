@@ -97,9 +97,9 @@ def _counted_note(work: DeviceWork, roofs: Roofs) -> str:
     ns = sum(part.device_ns for part in parts if _is_counted(part, roofs))
     if not ns:
         return ""
+    part = ratio_text(ns / work.device_ns)
     return (
-        f"Operations of {ratio_text(ns / work.device_ns)} of the device time are those that hardware counters "
-        "counted, where no formula has them."
+        f"Operations of {part} of the device time are those that hardware counters counted, where no formula has them."
     )
 
 
@@ -139,8 +139,7 @@ def _of_modules(
 
     def place(row: Row) -> tuple[Any, ...]:
         module = row["module"]
-        device = row["rank"], row["span"], row["device"]
-        return *device, module == NO_MODULE, -row["device_ns"], module
+        return row["rank"], row["span"], row["device"], module == NO_MODULE, -row["device_ns"], module
 
     return sorted(rows, key=place)
 
@@ -164,11 +163,8 @@ def utilisation(time_ns: int, parts: list[Part], roofs: Roofs) -> _Utilisation:
         return _Utilisation(None, None)
     sure = sum(p.weight * float(roofs.matrix_ns[p.variant]) for p in products if not roofs.inexact[p.variant])
     if sure > time_ns:
-        return _Utilisation(
-            None,
-            f"error: {100 * sure / time_ns:.0f} % of the peak is impossible; the limits are not "
-            "this device's, or device work is missing from the recording",
-        )
+        wrong = "the limits are not this device's, or device work is missing from the recording"
+        return _Utilisation(None, f"error: {100 * sure / time_ns:.0f} % of the peak is impossible; {wrong}")
     if ideal > time_ns:
         return _Utilisation(None, "the work is not known well enough to tell")
     return _Utilisation(ideal / time_ns, None)

@@ -101,6 +101,10 @@ def findings(scope: Scope, id: str | None = None) -> ArrowTable:  # noqa: A002  
     return answer_dicts(_COLUMNS, rows)
 
 
+_STATED = ("title", "confidence", "advice", "metric", "unit", "rank", "step", "query")
+"""Columns that are a finding's own attributes."""
+
+
 def _row(facts: Facts, ranked: RankedFinding) -> dict[str, Any]:
     finding = ranked.finding
     high = finding.saving_ns
@@ -110,26 +114,19 @@ def _row(facts: Facts, ranked: RankedFinding) -> dict[str, Any]:
         evidence.append({"saving_low_ns": round(low), "shown_by": shows})
     start, end = finding.window_ns or facts.window_ns or (None, None)
     return {
+        **{name: getattr(finding, name) for name in _STATED},
         "id": ranked.rule.id,
         "severity": ranked.severity,
-        "title": finding.title,
         "saving_high_ns": None if high is None else round(high),
         "saving_low_ns": None if high is None else round(low),
         "saving_share_ratio": ranked.saving_share,
         "saving_job_ns": None if ranked.job_ns is None else round(ranked.job_ns),
         "per": ranked.per,
-        "confidence": finding.confidence,
-        "advice": finding.advice,
         "trade_off": finding.trade_off or ranked.rule.trade_off or None,
-        "metric": finding.metric,
         "value": float(finding.value),
-        "unit": finding.unit,
-        "rank": finding.rank,
-        "step": finding.step,
         "window_start_ns": start,
         "window_end_ns": end,
         "evidence": json.dumps(evidence, ensure_ascii=False),
-        "query": finding.query,
         "failing_checks": ", ".join(ranked.checks) or None,
     }
 

@@ -41,12 +41,9 @@ def gpu_summary(scope: Scope, by: str = "name") -> ArrowTable:
         f"""
         SELECT {keys}, {STATISTICS}
         FROM (
-            SELECT
-                CASE kind WHEN 'copy' THEN 'copy ' || coalesce(copy_kind, 'unknown') ELSE kind END
-                    AS operation,
+            SELECT dur_ns, CASE kind WHEN 'copy' THEN 'copy ' || coalesce(copy_kind, 'unknown') ELSE kind END AS operation,
                 CASE kind WHEN 'copy' THEN 'Memcpy ' || coalesce(copy_kind, 'unknown')
-                    WHEN 'fill' THEN 'Memset' ELSE name END AS name,
-                dur_ns
+                    WHEN 'fill' THEN 'Memset' ELSE name END AS name
             FROM device_event WHERE {WORK}
         )
         GROUP BY {keys} ORDER BY total_ns DESC, {keys}

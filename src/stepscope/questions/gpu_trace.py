@@ -59,12 +59,11 @@ def gpu_trace(scope: Scope) -> ArrowTable:
     """
     return scope.sql(
         f"""
-        SELECT work.rank, start_ns, dur_ns, work.name, work.kind, {GRID}, {BLOCK},
-            registers_per_thread, shared_memory_bytes,
-            shared_memory_bytes - dynamic_shared_memory_bytes AS static_shared_memory_bytes,
-            dynamic_shared_memory_bytes, bytes, bytes * 1e9 / nullif(dur_ns, 0) AS bandwidth_bytes_per_s,
-            source_memory, destination_memory, work.device, device.name AS device_name, context,
-            stream, correlation, operator_name AS operator, step
+        SELECT work.rank, start_ns, dur_ns, work.name, work.kind, {GRID}, {BLOCK}, registers_per_thread,
+            shared_memory_bytes, shared_memory_bytes - dynamic_shared_memory_bytes AS static_shared_memory_bytes,
+            dynamic_shared_memory_bytes, bytes, bytes * 1e9 / nullif(dur_ns, 0) AS bandwidth_bytes_per_s, source_memory,
+            destination_memory, work.device, device.name AS device_name, context, stream, correlation,
+            operator_name AS operator, step
         FROM (SELECT * FROM device_event WHERE {WORK}) AS work
         LEFT JOIN device ON (device.rank, device.device) = (work.rank, work.device)
         ORDER BY start_ns, work.rank, work.device, stream, id

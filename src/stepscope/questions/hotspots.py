@@ -40,6 +40,7 @@ def _line(frame: Frame) -> str:
 
 
 _GROUPS: dict[str, Callable[[Frame], str]] = {"function": _function, "library": _library, "line": _line}
+_OTHERS = ("thread", "top-down", "bottom-up")
 _THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM thread"
 
 
@@ -77,20 +78,8 @@ _THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM 
     group="host",
     rests_on=("host-times",),
     parameters=(
-        by_form(
-            "what a row is: a `function`, a `library`, a source `line`, a `thread`, or a place in a tree: "
-            "`top-down` below what called it, `bottom-up` below what it called",
-            *_GROUPS,
-            "thread",
-            "top-down",
-            "bottom-up",
-        ),
-        Parameter(
-            "min_ratio",
-            "float",
-            "leave out rows below this fraction of all time, with their subtree",
-            MIN_RATIO,
-        ),
+        by_form("what a row is; `top-down` below what called it, `bottom-up` below what it called", *_GROUPS, *_OTHERS),
+        Parameter("min_ratio", "float", "leave out rows below this fraction of all time, with their subtree", MIN_RATIO),
     ),
     drawing="tree",
     fills="Sample it: stepscope record --sample -- train.py, or record Python frames with "
@@ -146,12 +135,10 @@ def hotspots(scope: Scope, by: str = "function", min_ratio: float = MIN_RATIO) -
         f"Left out: {time_text(left_out_ns)} of StepScope's own threads." if left_out_ns else "",
         waiting_text(sum(len(time.waiting) for time in times)) if by != "thread" else "",
     ]
-    return noted(table, " ".join(filter(None, notes))) if any(notes) else table
+    return noted(table, " ".join(filter(None, notes)))
 
 
-_FIGURED = frozenset(
-    {"clock", "self_ns", "self_ratio", "self_samples", "instructions", "cpi"}
-)  # fmt: skip
+_FIGURED = frozenset({"clock", "self_ns", "self_ratio", "self_samples", "instructions", "cpi"})
 _TOTALS = frozenset({"total_ns", "total_ratio", "total_samples"})
 _PLACED = frozenset({"function", "library", "file"})
 _OF_TREE = frozenset({"depth", "node", "parent"})
@@ -178,22 +165,15 @@ def _figures(time: HostTime, self_values: Array, total: Array | None, everything
     def recorded(values: Array, place: int) -> int | None:
         return int(values[place]) if FIGURES[place] in time.recorded else None
 
-    row: Row = {
-        "clock": time.clock,
-        "self_ns": recorded(self_values, _NS),
-        "self_samples": recorded(self_values, _SAMPLES),
-        "self_ratio": int(self_values[basis]) / of_all if of_all else None,
-        "instructions": recorded(self_values, _INSTRUCTIONS),
-    }
+    row: Row = {"clock": time.clock, "instructions": recorded(self_values, _INSTRUCTIONS)}
+    for name, values in (("self", self_values), ("total", total)):
+        if values is not None:
+            row[f"{name}_ns"] = recorded(values, _NS)
+            row[f"{name}_samples"] = recorded(values, _SAMPLES)
+            row[f"{name}_ratio"] = int(values[basis]) / of_all if of_all else None
     cycles, instructions = recorded(self_values, _CYCLES), row["instructions"]
     if cycles is not None and instructions:
         row["cpi"] = cycles / instructions
-    if total is not None:
-        row |= {
-            "total_ns": recorded(total, _NS),
-            "total_samples": recorded(total, _SAMPLES),
-            "total_ratio": int(total[basis]) / of_all if of_all else None,
-        }
     return row
 
 
@@ -249,12 +229,7 @@ def _tree(time: HostTime, min_ratio: float, *, first: int, upside_down: bool) ->
     depth = tree.depth[rows].tolist()
     for place, node in enumerate(rows.tolist()):
         values = total[node] if upside_down else tree.self_values[node]
-        yield (
-            _named(time.frames[frame_of[tree.code[node]]])
-            | _figures(time, values, None if upside_down else total[node], everything)
-            | {
-                "depth": depth[place],
-                "node": first + place,
-                "parent": None if above[place] < 0 else first + above[place],
-            }
-        )
+        figures = _figures(time, values, None if upside_down else total[node], everything)
+        parent = None if above[place] < 0 else first + above[place]
+        at = {"depth": depth[place], "node": first + place, "parent": parent}
+        yield _named(time.frames[frame_of[tree.code[node]]]) | figures | at

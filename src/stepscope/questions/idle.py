@@ -38,12 +38,7 @@ _COLUMNS = (
     rests_on=(*DEVICE_WORK, "launches", "own-launches", "host-times", "clocks"),
     about="time",
     parameters=(
-        Parameter(
-            "kernel_wait_ns",
-            "int",
-            "a gap shorter than this is the device's delay between two launches (ns)",
-            default=30_000,
-        ),
+        Parameter("kernel_wait_ns", "int", "a shorter gap is the device's delay between launches (ns)", 30_000),
     ),
     needs="device",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
@@ -124,8 +119,7 @@ def _stream_rows(work: Columns, kernel_wait_ns: int, steps: Columns | None) -> I
 
 
 def _by_code(gaps: Gaps, code: Any) -> list[tuple[int, Row, int]]:
-    """Number, sum, share and longest of the gaps of each code, and which one is the longest; largest
-    loss first."""
+    """Number, sum, share and longest of the gaps of each code, and which one is the longest; largest loss first."""
     import numpy as np
 
     length = gaps.length

@@ -23,10 +23,10 @@ _RAN_ON = """
     END END
 """
 _COST = """
-    SELECT rank, span, (metadata->>'$.overhead.ratio')::DOUBLE AS ratio,
-        (metadata->>'$.overhead.ratio_low')::DOUBLE AS low,
-        (metadata->>'$.overhead.ratio_high')::DOUBLE AS high,
-        try_cast(metadata->>'$.armed_every' AS INTEGER) AS every,
+    SELECT rank, span, 'iteration' AS kind, (metadata->>'$.overhead.ratio')::DOUBLE AS overhead_ratio,
+        (metadata->>'$.overhead.ratio_low')::DOUBLE AS overhead_low_ratio,
+        (metadata->>'$.overhead.ratio_high')::DOUBLE AS overhead_high_ratio,
+        try_cast(metadata->>'$.armed_every' AS INTEGER) AS armed_every,
         1 + json_array_length(metadata, '$.model_changes') AS models,
         CASE WHEN metadata->>'$.complete' = 'true' THEN try_cast(metadata->>'$.iterations_run' AS INTEGER) END AS complete_after,
         (
@@ -57,14 +57,8 @@ _PER_RANK = f"""
                 AND around.end_index > bounded.end_index
                 AND around.ci95_high_ns < bounded.ci95_low_ns
         ) AS exceeds, occurrence, device, stream, clock, kind, span,
-        CASE WHEN kind = 'iteration' THEN cost.models END AS models,
-        CASE WHEN kind = 'iteration' THEN cost.complete_after END AS complete_after,
-        CASE WHEN kind = 'iteration' THEN cost.iterations END AS iterations,
-        CASE WHEN kind = 'iteration' THEN cost.ratio END AS overhead_ratio,
-        CASE WHEN kind = 'iteration' THEN cost.low END AS overhead_low_ratio,
-        CASE WHEN kind = 'iteration' THEN cost.high END AS overhead_high_ratio,
-        CASE WHEN kind = 'iteration' THEN cost.every END AS armed_every
-    FROM bounded LEFT JOIN ({_COST}) AS cost USING (rank, span)
+        models, complete_after, iterations, overhead_ratio, overhead_low_ratio, overhead_high_ratio, armed_every
+    FROM bounded LEFT JOIN ({_COST}) AS cost USING (rank, span, kind)
     ORDER BY kind = 'event', rank, span, start_index, bounded.label, occurrence, device, stream
 """
 
@@ -104,10 +98,7 @@ _OVER_RANKS = """
         Column("ci95_high_ns", "float", "95 % interval of the mean, high end", visible=False),
         Column("stable", "bool", "the relative standard deviation is below 2 %"),
         Column(
-            "start_offset_ns",
-            "float",
-            "median start, from the iteration's start; the earliest if the median lies beyond the median iteration. With few "
-            "measurements neighbours may seem out of order",
+            "start_offset_ns", "float", "median start in the iteration; the earliest if that is beyond the median one"
         ),
         Column("share_ratio", "float", "mean divided by the mean of complete iterations"),
         Column("ran_on", "text", "device and stream, where there are several", visible="varying"),
@@ -149,17 +140,15 @@ def inline(scope: Scope, by: str = "rank") -> ArrowTable:
     Shares of nested events overlap: `inside` names the enclosing event. Each event was measured in other iterations
     than its neighbours, so shares of a step do not add up to exactly one. One that was measured in one of k iterations
     counts k times, in means, percentiles and intervals. If a recorder measured more than it stores, medians and
-    percentiles are of evenly spaced measurements, everything else is of all.
+    percentiles are of evenly spaced measurements, everything else is of all. With few measurements neighbours may seem
+    out of order.
 
     HugeCTR's own viewer shows only the averages.
     """
     words = throughput_words(scope)
     if not scope.value("SELECT count(*) FROM inline_timing"):
-        words = (
-            f"{_NONE.format(script=script_of(scope))}\n{words}"
-            if scope.value("SELECT count(*) FROM phase_step")
-            else ""
-        )
+        phases = scope.value("SELECT count(*) FROM phase_step")
+        words = f"{_NONE.format(script=script_of(scope))}\n{words}" if phases else ""
     if by == "label":
         return noted(scope.sql(f"WITH {MEASURED} {_OVER_RANKS}"), words)
     lacks = scope.has_none("inline_timing")

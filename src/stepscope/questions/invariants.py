@@ -1,8 +1,7 @@
 """What must hold in every store, and whether it does in this one: the answer of `stepscope check`.
 
-Each invariant is a query that counts the rows that violate it. They are about the tables as such and
-hold for every recording, however damaged its files were; problems of the recording itself are
-found at import by the data-quality checks, which are listed here first.
+Each invariant is a query that counts the rows that violate it. They hold for every recording, however damaged its files
+were; problems of the recording itself are found at import by the data-quality checks, which are listed here first.
 """
 
 from __future__ import annotations
@@ -17,10 +16,8 @@ from stepscope.schema.declare import Role, SchemaColumn
 from stepscope.schema.device_work import WORK
 from stepscope.schema.tables import TABLES
 
-_PARENT = """
-host_event AS child JOIN host_event AS parent
-ON child.rank = parent.rank AND child.parent_id = parent.id
-"""
+_CHECKED = 'SELECT "check", severity, count, rank, affects, explanation FROM data_check ORDER BY rank, span, "check"'
+_PARENT = "host_event AS child JOIN host_event AS parent ON child.rank = parent.rank AND child.parent_id = parent.id"
 _OF_ALL_ROWS = {"links_lead_somewhere"}
 """Rows may refer to rows that are kept only for their time, and then belong to no step (`import --steps`)."""
 _OF_COMPLETE = {"self_times_add_up"}
@@ -51,10 +48,8 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         "times_from_start",
         "no event starts before the run or has a negative duration",
         """
-        SELECT count(*) FROM (
-            SELECT start_ns, dur_ns FROM host_event
-            UNION ALL SELECT start_ns, dur_ns FROM device_event
-        ) WHERE start_ns < 0 OR dur_ns < 0
+        SELECT count(*) FROM (SELECT start_ns, dur_ns FROM host_event UNION ALL SELECT start_ns, dur_ns FROM device_event)
+        WHERE start_ns < 0 OR dur_ns < 0
         """,
     ),
     (
@@ -63,8 +58,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         # Microsecond resolution cuts a parent short, and Kineto moves ranges by 1 or 2 ns.
         f"""
         SELECT count(*) FROM {_PARENT}
-        JOIN (SELECT rank, greatest(resolution_ns, 2) AS slack_ns FROM rank) AS clock
-            ON child.rank = clock.rank
+        JOIN (SELECT rank, greatest(resolution_ns, 2) AS slack_ns FROM rank) AS clock ON child.rank = clock.rank
         WHERE child.span <> parent.span OR child.thread <> parent.thread
             OR child.start_ns < parent.start_ns - slack_ns
             OR child.start_ns + child.dur_ns > parent.start_ns + parent.dur_ns + slack_ns
@@ -109,8 +103,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         "device work has the times of its launch and the name of its operator",
         """
         SELECT count(*) FROM device_event AS work
-        LEFT JOIN host_event AS launch
-            ON work.rank = launch.rank AND work.launch_id = launch.id
+        LEFT JOIN host_event AS launch ON work.rank = launch.rank AND work.launch_id = launch.id
         LEFT JOIN (
             SELECT rank, id, name FROM host_event UNION ALL SELECT rank, id, name FROM captured_event
         ) AS operator ON work.rank = operator.rank AND work.operator_id = operator.id
@@ -127,10 +120,9 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         SELECT count(*) FROM host_event AS inner_call
         WHERE recursive AND (parent_id IS NULL OR kind NOT IN ('operator', 'annotation')
             OR NOT EXISTS (
-                SELECT 1 FROM host_event AS outer_call
-                WHERE outer_call.rank = inner_call.rank AND outer_call.thread = inner_call.thread
-                    AND outer_call.span = inner_call.span AND outer_call.kind = inner_call.kind
-                    AND outer_call.name = inner_call.name AND outer_call.depth < inner_call.depth
+                SELECT 1 FROM host_event AS outer_call WHERE outer_call.depth < inner_call.depth
+                    AND (outer_call.rank, outer_call.thread, outer_call.span, outer_call.kind, outer_call.name)
+                        = (inner_call.rank, inner_call.thread, inner_call.span, inner_call.kind, inner_call.name)
             ))
         """,
     ),
@@ -139,8 +131,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         "an operator of a step starts while the step runs on the host",
         """
         SELECT count(*) FROM host_event AS event JOIN step USING (rank, span, step)
-        WHERE event.kind = 'operator'
-            AND event.start_ns NOT BETWEEN step.host_start_ns AND step.host_end_ns
+        WHERE event.kind = 'operator' AND event.start_ns NOT BETWEEN step.host_start_ns AND step.host_end_ns
         """,
     ),
     (
@@ -148,8 +139,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         "a step that an event belongs to is in the table of steps",
         """
         SELECT count(*) FROM (
-            SELECT rank, span, step FROM host_event UNION ALL
-            SELECT rank, span, step FROM device_event
+            SELECT rank, span, step FROM host_event UNION ALL SELECT rank, span, step FROM device_event
         ) AS event ANTI JOIN step USING (rank, span, step) WHERE event.step IS NOT NULL
         """,
     ),
@@ -158,11 +148,9 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         "attributed device time is part of the device time, and that is the sum over all work",
         f"""
         SELECT count(*) FROM attribution LEFT JOIN (
-            SELECT rank, span, sum(dur_ns) AS work_ns FROM device_event
-            WHERE {WORK} GROUP BY ALL
+            SELECT rank, span, sum(dur_ns) AS work_ns FROM device_event WHERE {WORK} GROUP BY ALL
         ) AS work USING (rank, span)
-        WHERE attributed_ns > device_ns OR attributed_ns < 0
-            OR device_ns <> coalesce(work.work_ns, 0)
+        WHERE attributed_ns > device_ns OR attributed_ns < 0 OR device_ns <> coalesce(work.work_ns, 0)
         """,
     ),
     (
@@ -170,14 +158,11 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         "a collective is a communication kernel of its rank, or a range of its host, with its times",
         """
         SELECT count(*) FROM collective ANTI JOIN (
-            SELECT rank, span, id, start_ns, start_ns + dur_ns AS end_ns FROM device_event
-            WHERE kind = 'communication'
-            UNION ALL
-            SELECT rank, span, id, start_ns, start_ns + dur_ns FROM host_event
+            SELECT rank, span, id, start_ns, start_ns + dur_ns AS end_ns FROM device_event WHERE kind = 'communication'
+            UNION ALL SELECT rank, span, id, start_ns, start_ns + dur_ns FROM host_event
         ) AS event
-            ON collective.rank = event.rank AND collective.span = event.span
-            AND coalesce(collective.id, collective.host_id) = event.id
-            AND collective.start_ns = event.start_ns AND collective.end_ns = event.end_ns
+            ON (event.rank, event.span, event.id, event.start_ns, event.end_ns) = (collective.rank, collective.span,
+                coalesce(collective.id, collective.host_id), collective.start_ns, collective.end_ns)
         """,
     ),
     (
@@ -207,8 +192,7 @@ INVARIANTS: tuple[tuple[str, str, str], ...] = (
         """
         SELECT count(*) FROM (
             SELECT 1 FROM phase_step GROUP BY rank, span, step
-            HAVING count(*) FILTER (WHERE phase = 'step') <> 1
-                OR count(*) <> count(DISTINCT phase)
+            HAVING count(*) FILTER (WHERE phase = 'step') <> 1 OR count(*) <> count(DISTINCT phase)
                 OR 2 * sum(dur_ns) FILTER (WHERE phase = 'step') <> sum(dur_ns)
         )
         """,
@@ -260,12 +244,7 @@ def invariants(scope: Scope) -> ArrowTable:
 
     A violated invariant is an error in StepScope, not in the recording.
     """
-    checked = scope.sql(
-        """
-        SELECT "check", severity, count, rank, affects, explanation
-        FROM data_check ORDER BY rank, span, "check"
-        """
-    ).to_pylist()
+    checked = scope.sql(_CHECKED).to_pylist()
     with every_step(scope) as all_steps:
         results = [
             (name, meaning, int((all_steps if name in _OF_ALL_ROWS else scope).value(text)))
@@ -276,9 +255,7 @@ def invariants(scope: Scope) -> ArrowTable:
         (name, meaning, _sums_broken(find(question_name).answer(scope), total, parts))
         for name, meaning, question_name, total, parts in SUMS
     ]
-    rows = [[*row.values()] for row in checked]
-    for row in rows:
-        row[4] = affected(row[4])
+    rows = [[*(row | {"affects": affected(row["affects"])}).values()] for row in checked]
     rows += [[name, "error" if broken else "ok", broken, None, "", meaning] for name, meaning, broken in results]
     return answer_rows(_COLUMNS, rows)
 

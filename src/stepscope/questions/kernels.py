@@ -32,25 +32,15 @@ _ORIGINS = """
 
 _OUTSIDE = "(outside CUDA graphs)"
 
-
-_BY_PROPERTIES = (
-    "name, kind, grid_x, grid_y, grid_z, block_x, block_y, block_z, registers_per_thread, "
-    "shared_memory_bytes, priority, operator"
-)
+_CHARGED = f"SELECT *, charged_to AS operator FROM ({LABELLED_WORK}) WHERE {KERNELS}"
+_GRID = "grid_x, grid_y, grid_z, block_x, block_y, block_z"
+_PROPERTIES = "registers_per_thread, shared_memory_bytes, priority, operator"
 _FORMS = {
-    "name": (
-        "name, kind",
-        "name, kind, mode(operator ORDER BY operator) AS operator",
-        f"SELECT *, charged_to AS operator FROM ({LABELLED_WORK}) WHERE {KERNELS}",
-    ),
-    "properties": (
-        _BY_PROPERTIES,
-        f"name, kind, {GRID}, {BLOCK}, registers_per_thread, shared_memory_bytes, priority, operator",
-        f"SELECT *, charged_to AS operator FROM ({LABELLED_WORK}) WHERE {KERNELS}",
-    ),
+    "name": ("name, kind", "name, kind, mode(operator ORDER BY operator) AS operator", _CHARGED),
+    "properties": (f"name, kind, {_GRID}, {_PROPERTIES}", f"name, kind, {GRID}, {BLOCK}, {_PROPERTIES}", _CHARGED),
     "stack": (
         "name, kind, operator, frame, call_stack",
-        "name, kind, operator, frame, call_stack",
+        "",
         f"""
         SELECT work.*, charged_to AS operator,
             nullif(split_part(frames, ';', 1), '') AS frame, nullif(frames, '') AS call_stack
@@ -65,17 +55,14 @@ _FORMS = {
     ),
     "source": (
         "name, kind, source_file, backend, launch_options, compiled_graph, program_lines, program_modules",
-        "name, kind, source_file, backend, launch_options, compiled_graph, program_lines, program_modules",
+        "",
         f"""
         SELECT found.*, coalesce(exact.lines, alone.lines) AS program_lines,
-            CASE WHEN exact.lines IS NOT NULL THEN exact.modules ELSE alone.modules END
-                AS program_modules
+            CASE WHEN exact.lines IS NOT NULL THEN exact.modules ELSE alone.modules END AS program_modules
         FROM (
         SELECT work.*, kernel_source.file AS source_file, kernel_source.backend,
             kernel_source.options AS launch_options,
-            coalesce(
-                CASE WHEN caller.start_ns <= region.end_ns THEN region.name END, captured.name
-            ) AS compiled_graph
+            coalesce(CASE WHEN caller.start_ns <= region.end_ns THEN region.name END, captured.name) AS compiled_graph
         FROM ({LABELLED_WORK}) AS work
         LEFT JOIN (
             SELECT rank, id, span, thread, start_ns, kernel_source_id FROM ({HOST_CALLS})
@@ -104,7 +91,7 @@ _FORMS = {
     ),
     "graph": (
         "name, kind, graph_id, graph_node_id, operator",
-        "name, kind, graph_id, graph_node_id, operator",
+        "",
         f"""
         SELECT
             * REPLACE (
@@ -117,6 +104,8 @@ _FORMS = {
         """,
     ),
 }
+
+"""Keys of the rows, their columns if they are other ones, and the kernels, by form."""
 
 _SHORT_FIGURES = """
     count(dur_ns) AS count, count(dur_ns) / nullif(all_count, 0) AS count_ratio,
@@ -193,13 +182,7 @@ def _weighted(column: str) -> str:
     rests_on=DEVICE_WORK,
     about="events",
     parameters=(
-        by_form(
-            "group by name; by name, launch properties and operator; by name, operator and call stack; by name and "
-            "generated code; by node of CUDA graph; or only short kernels: by name and operator, or their durations in "
-            "bins",
-            *_FORMS,
-            *_SHORT_FORMS,
-        ),
+        by_form("what to tell apart; or only short kernels, or a histogram of these", *_FORMS, *_SHORT_FORMS),
         Parameter("below_ns", "int", "kernels shorter than this are short (ns)", SHORT_NS, within=(1, 10**12)),
         Parameter("bins", "int", "bins of the histogram, equally wide", 10, within=(1, 10_000)),
     ),
@@ -219,10 +202,9 @@ def kernels(scope: Scope, by: str = "name", below_ns: int = SHORT_NS, bins: int 
     have a value.
 
     `fused_operators` are read from the names that Inductor gives to kernels it generates
-    (`triton_poi_fused_add_cos_0`): each operator once, and at most ten.
-
-    A kernel that multiplies matrices and exchanges data with other ranks in one (`fused_communication`) counts as
-    computation in every answer: no recording shows how much of its time is communication.
+    (`triton_poi_fused_add_cos_0`): each operator once, and at most ten. A kernel that multiplies matrices and exchanges
+    data with other ranks in one (`fused_communication`) counts as computation in every answer: no recording shows how
+    much of its time is communication.
 
     A kernel's time is *eligible* for tensor cores if the operator that launched it is a product of matrices, a
     convolution, attention or a recurrent cell, or if it uses them; without an operator its name decides. Whether it
@@ -234,16 +216,15 @@ def kernels(scope: Scope, by: str = "name", below_ns: int = SHORT_NS, bins: int 
     With `--by source` a row is a name with the file and the launch options of the generated code, and the compiled
     graph that called it, as Inductor states them. If it wrote its debug files (`TORCH_COMPILE_DEBUG=1`) into the same
     folder, the lines and modules of the program are shown too, unless kernels of one name come from several places.
-    With `--by graph` a row is a node of a CUDA graph over all its replays; the rest is one row, so that shares still
-    add up. A replayed kernel has the operator that ran when the graph was captured. Without a capture, and without an
-    enclosing operator around its launch, it is listed as `CUDA graph N (unattributed)`, without a number if the
-    recorder gave none.
+    With `--by graph` a row is a node of a CUDA graph over all its replays; the rest is one row. A replayed kernel has
+    the operator that ran when the graph was captured. Without a capture, and without an enclosing operator around its
+    launch, it is listed as `CUDA graph N (unattributed)`.
 
     With `--by short` only kernels below `--below-ns` are listed, the most frequent first: candidates for a fused
-    kernel, `torch.compile` or a CUDA graph. The default limit is that of TraceLens' short-kernel study, about the host
-    time of a launch. Both fractions are of all kernels, including long ones. `--by histogram` counts the durations of
-    the short kernels in bins of equal width, including empty ones. With `--window` a kernel that extends beyond it
-    counts in full: a cut does not make it short.
+    kernel, `torch.compile` or a CUDA graph. The default limit is that of TraceLens' short-kernel study. Both fractions
+    are of all kernels, including long ones. `--by histogram` counts the durations of the short kernels in bins of equal
+    width, including empty ones. With `--window` a kernel that extends beyond it counts in full: a cut does not make it
+    short.
     """
     if by in _SHORT_FORMS:
         return _short(scope, _SHORT_FORMS[by], {"below_ns": below_ns} | ({"bins": bins} if by == "histogram" else {}))
@@ -256,17 +237,14 @@ def kernels(scope: Scope, by: str = "name", below_ns: int = SHORT_NS, bins: int 
         f"""
         WITH traits AS ({TRAITS})
         SELECT
-            {columns},
+            {columns or keys},
             {STATISTICS},
             {_weighted("blocks_per_sm")} AS blocks_per_sm,
             {_weighted("occupancy_ratio")} AS occupancy_ratio,
             string_agg(DISTINCT occupancy_limit, '; ' ORDER BY occupancy_limit) AS occupancy_limit,
-            coalesce(sum(dur_ns) FILTER ({ELIGIBLE}), 0) / nullif(sum(dur_ns), 0)
-                AS tensor_core_eligible_ratio,
-            any_value(uses_tensor_cores) AS tensor_core_used,
-            any_value(library) AS library,
-            any_value(fused) AS fused_operators,
-            any_value(fused_communication) AS fused_communication
+            coalesce(sum(dur_ns) FILTER ({ELIGIBLE}), 0) / nullif(sum(dur_ns), 0) AS tensor_core_eligible_ratio,
+            any_value(uses_tensor_cores) AS tensor_core_used, any_value(library) AS library,
+            any_value(fused) AS fused_operators, any_value(fused_communication) AS fused_communication
         FROM ({rows.format(host=scope.unfiltered("host_event"))}) LEFT JOIN traits USING (name)
         GROUP BY {keys}
         ORDER BY {last}total_ns DESC, {keys}

@@ -55,10 +55,8 @@ _WINDOWS = {"stream": (), "step": ("step", "start_ns"), "time": ("start_ns",)}
 _QUERY = """
     WITH kernel AS (
         SELECT work.rank, work.name, work.start_ns, work.dur_ns, work.start_ns + work.dur_ns AS end_ns,
-            launch.id AS launch_id, launch.name AS call,
-            launch.start_ns AS call_start_ns, launch.dur_ns AS call_ns
-        FROM {work} AS work
-        LEFT JOIN {host} AS launch ON work.rank = launch.rank AND work.launch_id = launch.id
+            launch.id AS launch_id, launch.name AS call, launch.start_ns AS call_start_ns, launch.dur_ns AS call_ns
+        FROM {work} AS work LEFT JOIN {host} AS launch ON work.rank = launch.rank AND work.launch_id = launch.id
         WHERE work.{kernels}
     ),
     launched AS (
@@ -87,8 +85,7 @@ _QUERY = """
         FROM kernel GROUP BY {key}
     )
     SELECT {columns}
-    FROM by_kernel AS kernels LEFT JOIN by_launch AS calls
-        ON kernels.{key} IS NOT DISTINCT FROM calls.{key}
+    FROM by_kernel AS kernels LEFT JOIN by_launch AS calls ON kernels.{key} IS NOT DISTINCT FROM calls.{key}
     ORDER BY total_ns DESC NULLS LAST, kernels.{key} NULLS LAST
 """
 """One row for each kernel, then one for each launch: a launch is counted once, however many kernels it has."""
@@ -108,15 +105,8 @@ _OF_KERNELS = ("kernels", "kernel_ns", "kernel_mean_ns", "kernel_median_ns", "un
     rests_on=("host-times", "devices", "device-work", "device-times", "launches", "own-launches", "clocks"),
     about={"kernel": "events", "call": "events", "rank": "events", "stream": "time", "step": "time", "time": "time"},
     parameters=(
-        by_form(
-            "launches by `kernel` name, launch `call` name or `rank`; or the queue of launched work: a row a `stream`, a "
-            "row a stream and `step`, or at most 100 pieces of `time`",
-            *_KEYS,
-            *_WINDOWS,
-        ),
-        Parameter(
-            "limit", "int", "launches outstanding on a stream at which a further launch call waits", default=1_024
-        ),
+        by_form("group launches by this; `stream`, `step` and `time`: the queue of launched work", *_KEYS, *_WINDOWS),
+        Parameter("limit", "int", "launches outstanding on a stream at which a further launch call waits", 1_024),
     ),
     needs="device",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
@@ -125,49 +115,43 @@ def launches(scope: Scope, by: str = "kernel", limit: int = 1_024) -> ArrowTable
     """The phases of a kernel's launch, as Nsight Systems defines them (`cuda_kern_exec_sum`):
 
     * **A** (API): the launch call on the host, from its start to its end.
-    * **Q** (queue): from the end of the call to the start of the kernel, if the kernel started after it; launches whose
-      kernel started during the call have no Q and are not in its statistics.
+    * **Q** (queue): from the end of the call to the start of the kernel; launches whose kernel started during the call
+      have no Q and are not in its statistics.
     * **K** (kernel): the kernel on the device.
     * **T** (total): from the call's start to the later of the call's and the kernel's end. It is not A + Q + K.
 
     A launch call that starts many kernels (a graph) is one launch: its A, Q and T count once, Q up to its first kernel
     and T up to the end of its last; by kernel name they are listed with the kernel that started first, so that a sum
-    over all names is right. Copies and fills are not included.
+    over all names is right. Copies and fills are not included, and kernels of unknown launch are counted in `unlinked`
+    alone. With `--window` a launch counts in full if a kernel of it runs in the window.
 
     Time in the queue is not bad: it shows that the host is ahead of the device. If *no* launch has queued, the device
     starves for work.
 
-    Three counts of unusual launches, with the thresholds of Holistic Trace Analysis: short kernels (the call takes up
-    to 50 µs, and longer than what it launches), slow calls (above 50 µs), late starts (Q above 100 µs). Holistic Trace
-    Analysis reads only `cudaLaunchKernel` and similar calls; driver calls (Triton) and graphs count here. Nsight
-    Systems counts a graph's kernels one by one or not at all, as it was recorded.
-
-    Kernels of unknown launch are counted, and are in no other figure. With `--window` a launch counts in full if a
-    kernel of it runs in the window: a queue that is cut has no length.
+    Unusual launches are counted with the thresholds of Holistic Trace Analysis: short kernels (the call takes up to 50
+    µs, and longer than what it launches), slow calls (above 50 µs), late starts (Q above 100 µs). That tool reads only
+    `cudaLaunchKernel` and similar calls; driver calls (Triton) and graphs count here.
 
     **The queue** (`--by stream`, `step`, `time`). A kernel, copy or fill is in its stream's queue from the end of the
-    call that launched it until it starts; a copy from the start of its call, which may wait for the copy. It also
-    counts as queued while it waits for another stream or for an event. Time in the launch call is not queueing: a first
-    launch that loads its module takes seconds, and the device starves meanwhile. Work that starts before its call has
-    returned was never in the queue. A graph's kernels are in the queue from the end of the graph's launch. Work of
-    unknown launch is never in the queue, but counts as running. If no launch on a stream is known, its queue is empty
-    in the answer.
+    call that launched it until it starts; a copy from the start of its call, which may wait for the copy; a graph's
+    kernels from the end of the graph's launch. It also counts as queued while it waits for another stream or for an
+    event. Time in the launch call is not queueing: a first launch that loads its module takes seconds, and the device
+    starves meanwhile. Work of unknown launch is never in the queue, but counts as running; a stream without any known
+    launch has no values of the queue.
 
     The window is divided completely: at least one piece of work was queued (`queued_ns`); none was, but work was still
     running (`running_ns`); neither (`starved_ns`). A queue that is often empty and a device that starves show that the
-    host is too slow. A stream that is used now and then starves too, which costs nothing while others run: read the
-    device's rows first, those without a stream. A device's queue is that of all its streams together: `mean_queued` and
-    `started` are the sums of its streams', and it is empty when all of them are.
+    host is too slow. A stream that is used now and then starves too, at no cost while others run: read the device's
+    rows first, those without a stream. A device's queue is that of all its streams together.
 
     `blocked_ns` is the time in which `--limit` launches or more were outstanding on a stream (for a device, on any of
     its streams), including calls under way: CUDA keeps about 1024 launches, and a further call waits until one starts.
-    The host is then as far ahead as possible. `mean_queued` times `window_ns` is the total time of all pieces of work
-    in the queue (Little's law): `--by time` shows how the queue rises and falls.
+    `mean_queued` times `window_ns` is the total time of all pieces of work in the queue (Little's law).
 
     The window is all steps that count in means, without the time between two of them; with `--step` it is the chosen
     steps. With `--by step` every step is a window, and with `--by time` pieces of time as in `utilization`. Holistic
-    Trace Analysis counts pieces from the start of the launch call and only those launched by runtime calls, one per
-    call; the statistics of its summary are over the changes of the queue's length, ours over time.
+    Trace Analysis counts pieces from the start of the launch call and only those launched by runtime calls; its
+    statistics are over the changes of the queue's length, ours over time.
     """
     if by in _WINDOWS:
         return _queue(scope, by, limit)

@@ -99,8 +99,7 @@ _OF = {
 }  # fmt: skip
 
 _POOLS = """
-    SELECT rank, span, device_kind AS kind, device, pool, private_pool, stream,
-        count(DISTINCT segment) AS segments,
+    SELECT rank, span, device_kind AS kind, device, pool, private_pool, stream, count(DISTINCT segment) AS segments,
         coalesce(sum(bytes) FILTER (state = 'allocated'), 0)::BIGINT AS allocated_bytes,
         coalesce(sum(bytes) FILTER (state = 'pending'), 0)::BIGINT AS pending_bytes,
         sum(bytes)::BIGINT AS reserved_bytes,
@@ -121,18 +120,9 @@ _DEVICES = "SELECT rank, device, memory_bytes FROM device"
     rests_on=("memory", "steps"),
     about="time",
     parameters=(
-        by_form(
-            "a row a device; a part of what is alive at the moment, by what it is for or by what allocated it; a step; a "
-            "pool of the allocator; a time that the device had too little; a moment of the curve over time; or an "
-            "allocation",
-            *_FORMS,
-        ),
+        by_form("what a row is; `oom`: a failed allocation; `time`: a moment of the curve", *_FORMS),
         Parameter(
-            "at_ns",
-            "int",
-            "the moment (ns since the run's start); by default that of the peak. By allocation: only what is alive then; "
-            "by default all that is alive at some moment of what is requested",
-            picks=("alloc_ns", "free_ns"),
+            "at_ns", "int", "moment (ns since the run's start); by default the peak's", picks=("alloc_ns", "free_ns")
         ),
         Parameter("points", "int", "by time: rows of a device at most; 0 for a row an event", default=400),
         Parameter("at_peak", "bool", "by allocation: only what is alive when most is allocated", default=False),
@@ -167,11 +157,11 @@ def memory(
     * **parameters**: made while a module was built or moved, and alive in the next forward pass;
     * **temporaries**: made in one of these and freed before that (in the backward pass, if no optimizer is recorded,
       during the pass);
-    * **unknown**: everything else.
+    * **unknown**: everything else, such as inputs.
 
     In a trace the operator's direction shows which pass ran, in a snapshot the call stack, or a stack without any
     frame, which autograd's own threads have. torch's memory timeline (`export_memory_timeline`) follows the data
-    through operators instead, and distinguishes inputs; here they are unknown.
+    through operators instead.
 
     *Allocated* is what the program uses; *reserved* is what torch's allocator holds of the device, and the rest of that
     is *free*, which another allocation can use if it fits in one piece. A trace counts blocks as the allocator rounded
@@ -182,18 +172,17 @@ def memory(
     With `--by step` a step's memory is that between its start and end on the host. `growth_bytes` compares the ends of
     steps: a training run that neither leaks nor fills a cache has 0 after its first steps.
 
-    **The curve.** With `--by time` a row is a moment of a device: the memory in use from then on until the next row of
-    the same rank, span, kind and device, what the allocator held, and the categories, which add up to
-    `allocated_bytes`. The first row of a device is the memory from before its first event. If there are more events
-    than `--points`, time is cut into windows of equal length, and of each the first moment, the lowest, the highest and
-    the last are shown. Every row is a recorded moment, and the peak is always among them. `--window` shows a part in
-    more detail. TensorBoard's plug-in thins the curve by largest triangles (LTTB, 10,240 points), which may miss the
-    peak.
+    **The curve.** With `--by time` a row is a moment of a device: the memory in use from then on until the device's
+    next row, what the allocator held, and the categories, which add up to `allocated_bytes`. The first row of a device
+    is the memory from before its first event. If there are more events than `--points`, time is cut into windows of
+    equal length, and of each the first moment, the lowest, the highest and the last are shown: every row is a recorded
+    moment, and the peak is always among them. TensorBoard's plug-in thins the curve by largest triangles (LTTB), which
+    may miss the peak.
 
     **Single allocations.** With `--by allocation` a row is an allocation that is alive at some moment of the requested
-    steps or window, the largest first. If only a trace was recorded, memory from before the recording that is not freed
-    in it has no row. An allocation and its free are matched by address; if an event was lost, an allocation ends at the
-    latest when its address is used again. In TensorBoard's plug-in this is the table of memory events.
+    steps or window, or at `--at-ns`, the largest first. If only a trace was recorded, memory from before the recording
+    that is not freed in it has no row. An allocation and its free are matched by address; if an event was lost, an
+    allocation ends at the latest when its address is used again.
     """
     from stepscope.analysis.memory.requested import requested_memory
     from stepscope.analysis.recording import every_step
@@ -262,12 +251,8 @@ def _from_0(requested: list[RequestedMemory]) -> str:
     of_host = any(memory.kind == "cpu" for memory in from_0)
     of_device = any(memory.kind != "cpu" for memory in from_0)
     whose = " and ".join(["the device"] * of_device + ["the host"] * of_host)
-    return (
-        f"The totals of {whose} start at 0 with the recording: what was there before, such as the parameters of a "
-        "model that was made earlier, is in no row."
-        if whose
-        else ""
-    )
+    start = f"The totals of {whose} start at 0 with the recording: what was there before, such as the parameters of a "
+    return f"{start}model that was made earlier, is in no row." if whose else ""
 
 
 def _before(requested: list[RequestedMemory], at_ns: int | None) -> str:
@@ -388,9 +373,7 @@ def _part_rows(requested: RequestedMemory, by: str, at_ns: int | None) -> Iterat
         row = rows.setdefault(name, {by: name, "bytes": 0, **made_here})
         row["bytes"] += unexplained
     shared = memory.place | _moment(memory, state, at_ns)
-    for row in sorted(
-        rows.values(), key=lambda part_row: (-part_row["bytes"], -part_row.get("alloc_bytes", 0), part_row[by] or "")
-    ):
+    for row in sorted(rows.values(), key=lambda row: (-row["bytes"], -row.get("alloc_bytes", 0), row[by] or "")):
         yield shared | row | {"share_ratio": row["bytes"] / total if total else None}
 
 
@@ -407,7 +390,7 @@ def _step_rows(requested: RequestedMemory) -> Iterator[dict[str, Any]]:
         state, last = memory.peak(states), int(states[-1])
         allocated = np.flatnonzero((memory.taken >= 0) & np.isin(memory.start, states[1:]))
         end = int(memory.allocated[last])
-        yield memory.place | {
+        row = memory.place | {
             "at_ns": int(memory.at_ns[state]),
             "step": step.number,
             "peak_bytes": int(memory.allocated[state]),
@@ -416,10 +399,10 @@ def _step_rows(requested: RequestedMemory) -> Iterator[dict[str, Any]]:
             "end_bytes": end,
             "growth_bytes": None if before is None else end - before,
             **_number_made(memory, allocated),
-            "retained_bytes": int(memory.bytes[allocated][memory.end[allocated] > last].sum())
-            if memory.addressed
-            else None,
         }
+        if memory.addressed:
+            row["retained_bytes"] = int(memory.bytes[allocated][memory.end[allocated] > last].sum())
+        yield row
         before = end
 
 

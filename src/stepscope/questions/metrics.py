@@ -111,16 +111,9 @@ def metrics(scope: Scope, by: str = "kernel") -> ArrowTable:
 
 def _head(kernel: MeasuredKernel, joined: Joined) -> Row:
     share = kernel.device_ns / joined.ran_ns if kernel.rule and kernel.device_ns and joined.ran_ns else None
-    return {
-        "kernel": kernel.name,
-        "grid": kernel.grid,
-        "block": kernel.block,
-        "operator": kernel.operator,
-        "count": kernel.count if joined.ran else None,
-        "device_ns": kernel.device_ns,
-        "share_ratio": share,
-        "measured": kernel.launches,
-    }
+    head = {name: getattr(kernel, name) for name in ("grid", "block", "operator", "device_ns")}
+    count = kernel.count if joined.ran else None
+    return head | {"kernel": kernel.name, "count": count, "share_ratio": share, "measured": kernel.launches}
 
 
 def _rows_of_kernels(joined: Joined) -> list[Row]:
@@ -130,20 +123,11 @@ def _rows_of_kernels(joined: Joined) -> list[Row]:
     for kernel in joined.kernels:
         values = kernel.values
         closest = limiter(values)
-        ratios = {name: values[kind] / 100 for name, kind in _RATIOS.items() if kind in values}
-        rows.append(
-            _head(kernel, joined)
-            | ratios
-            | {
-                "limiter": None if closest is None else closest[0],
-                "limiter_ratio": None if closest is None else closest[1] / 100,
-                "verdict": verdict(values),
-                "occupancy_limit": occupancy_limit(values),
-                "ipc": values.get("ipc"),
-                "stall": _stall(values),
-                "joined_by": kernel.rule,
-            }
-        )
+        ratios: Row = {name: values[kind] / 100 for name, kind in _RATIOS.items() if kind in values}
+        if closest is not None:
+            ratios |= {"limiter": closest[0], "limiter_ratio": closest[1] / 100}
+        what = {"verdict": verdict(values), "occupancy_limit": occupancy_limit(values), "stall": _stall(values)}
+        rows.append(_head(kernel, joined) | ratios | what | {"ipc": values.get("ipc"), "joined_by": kernel.rule})
     return rows
 
 

@@ -28,13 +28,8 @@ def _parts(value: str, name: str) -> str:
 
 _DEVICE = f"SELECT count(*) AS device_events, {_parts('dur_ns', 'device')}"
 _SUMMED = (
-    "host_self_ns",
-    "forward_host_ns",
-    "backward_host_ns",
-    "device_self_ns",
-    "forward_device_ns",
-    "backward_device_ns",
-    "device_events",
+    *("host_self_ns", "forward_host_ns", "backward_host_ns"),
+    *("device_self_ns", "forward_device_ns", "backward_device_ns", "device_events"),
 )
 """Modules' own values, which are added to those of their parents."""
 
@@ -54,8 +49,7 @@ _TREE = f"""
     )
     SELECT
         min(module.name) AS name, module.path AS path, min(module.class) AS class, bool_or(module.compiled) AS compiled,
-        min(module.depth) AS depth,
-        min(whole.path) AS parent_path,
+        min(module.depth) AS depth, min(parent_path) AS parent_path,
         sum(CASE
             WHEN $named THEN NULL
             WHEN NOT $narrowed THEN module.calls
@@ -64,16 +58,11 @@ _TREE = f"""
         END)::BIGINT AS calls,
         {", ".join(f"coalesce(sum({column}), 0)::BIGINT AS {column}" for column in _SUMMED)}
     FROM module
-    LEFT JOIN module AS whole
-        ON (whole.rank, whole.span, whole.module_id) = (module.rank, module.span, module.parent_id)
-    LEFT JOIN host
-        ON (host.rank, host.span, host.module_id) = (module.rank, module.span, module.module_id)
-    LEFT JOIN device
-        ON (device.rank, device.span, device.module_id) = (module.rank, module.span, module.module_id)
-    LEFT JOIN called
-        ON (called.rank, called.span, called.module_id) = (module.rank, module.span, module.module_id)
-    GROUP BY module.path
-    ORDER BY min(module.module_id), module.path
+    LEFT JOIN (SELECT rank, span, module_id AS parent_id, path AS parent_path FROM module) USING (rank, span, parent_id)
+    LEFT JOIN host USING (rank, span, module_id)
+    LEFT JOIN device USING (rank, span, module_id)
+    LEFT JOIN called USING (rank, span, module_id)
+    GROUP BY module.path ORDER BY min(module.module_id), module.path
 """
 
 
@@ -161,9 +150,7 @@ def modules(scope: Scope, depth: int | None = None) -> ArrowTable:
 
 
 def _parents(tree: ArrowTable) -> list[int]:
-    """Row of each row's parent, -1 at a root. Only a row nearer to the root is a parent, so
-    that no row is above itself.
-    """
+    """Row of each row's parent, -1 at a root; only a row nearer to the root is one, so that no row is above itself."""
     paths, depths = tree.column("path").to_pylist(), tree.column("depth").to_pylist()
     row_of = {path: row for row, path in enumerate(paths)}
     parents = [row_of.get(path, -1) for path in tree.column("parent_path").to_pylist()]
@@ -171,22 +158,16 @@ def _parents(tree: ArrowTable) -> list[int]:
 
 
 def _columns(tree: ArrowTable, self_values: Array, total: Array, device_ns: int | None) -> dict[str, list[Any]]:
-    """The answer's columns, one value for each row of the tree. If no device work has a module, the
-    modules' device times were not measured.
-    """
-    at = {name: position for position, name in enumerate(_SUMMED)}
-    columns: dict[str, list[Any]] = {
-        name: tree.column(name).to_pylist()
-        for name in ("name", "path", "class", "compiled", "depth", "parent_path", "calls")
-    }
-    columns["device_total_ns"] = total[:, at["device_self_ns"]].tolist()
+    """The answer's columns. If no device work has a module, the modules' device times were not measured."""
+    of_tree = ("name", "path", "class", "compiled", "depth", "parent_path", "calls")
+    columns: dict[str, list[Any]] = {name: tree.column(name).to_pylist() for name in of_tree}
+    for name, values, totals in zip(_SUMMED[:-1], self_values.T.tolist(), total.T.tolist(), strict=False):
+        if name.endswith("_self_ns"):
+            columns |= {name: values, name.replace("_self_", "_total_"): totals}
+        else:
+            columns[name] = totals
     columns["share_ratio"] = [ns / device_ns if device_ns else None for ns in columns["device_total_ns"]]
-    columns["device_self_ns"] = self_values[:, at["device_self_ns"]].tolist()
-    columns["host_total_ns"] = total[:, at["host_self_ns"]].tolist()
-    columns["host_self_ns"] = self_values[:, at["host_self_ns"]].tolist()
-    for name in ("forward_device_ns", "backward_device_ns", "forward_host_ns", "backward_host_ns"):
-        columns[name] = total[:, at[name]].tolist()
-    if not self_values[:, at["device_events"]].any():
+    if not self_values[:, -1].any():
         for name in columns:
             if "device" in name or name == "share_ratio":
                 columns[name] = [None] * len(self_values)

@@ -10,15 +10,14 @@ from stepscope.query.declare import Column, Parameter, by_form, question
 from stepscope.query.rows import ArrowTable, Row, answer_dicts
 from stepscope.query.scope import Scope
 
+_SHAPE = "primitive, propagation, implementation, engine, types, attributes, auxiliary, shape"
 _KEYS = {
     "primitive": ("primitive", "propagation"),
     "implementation": ("primitive", "implementation"),
-    "shape": (
-        "primitive", "propagation", "implementation", "engine", "types", "attributes", "auxiliary", "shape",
-    ),
-}  # fmt: skip
-_ROWS = """
-    SELECT primitive, propagation, implementation, engine, types, attributes, auxiliary, shape,
+    "shape": tuple(_SHAPE.split(", ")),
+}
+_ROWS = f"""
+    SELECT {_SHAPE},
         sum(executions)::BIGINT AS executions, sum(total_ns)::BIGINT AS total_ns, min(min_ns) AS min_ns,
         max(max_ns) AS max_ns, sum(creations)::BIGINT AS creations, sum(created_ns)::BIGINT AS created_ns
     FROM primitive GROUP BY ALL ORDER BY ALL

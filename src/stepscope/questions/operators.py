@@ -113,9 +113,7 @@ _FORMS = {
     about="events",
     parameters=(
         by_form(
-            "what to tell apart: name, name and input shapes, name and all that is recorded of the "
-            "inputs, or name and call stack",
-            *_FORMS,
+            "what to tell apart beside names: input shapes, all that is known of the inputs, or call stacks", *_FORMS
         ),
     ),
     fills="Record with torch.profiler.ProfilerActivity.CPU (and record_shapes=True, with_stack=True).",
@@ -127,9 +125,9 @@ def operators(scope: Scope, by: str = "name") -> ArrowTable:
     **Device self time** is the summed duration of the kernels, copies and fills whose launch the operator encloses with
     no other operator between, **device total** that of all launched anywhere below it. Replays of a CUDA graph count
     for the operators that ran when the graph was captured, if the capture was recorded (see `graph_replay_unattributed`
-    on the page of checks). They are sums, not unions: two kernels that run at once count twice, as in the profiler's
-    own tables. Work that no operator launched has its own rows, `(no operator)` or `CUDA graph N (unattributed)`, so
-    that the device self times add up to all device work.
+    on the page of checks). Two kernels that run at once count twice, as in the profiler's own tables. Work that no
+    operator launched has its own rows, `(no operator)` or `CUDA graph N (unattributed)`, so that the device self times
+    add up to all device work.
 
     **Host self time** is the duration of a call minus everything recorded inside it: operators, runtime calls (a
     launch, a copy, a wait for the device), named ranges and Python frames. The TensorBoard plugin leaves in the Python
@@ -139,12 +137,10 @@ def operators(scope: Scope, by: str = "name") -> ArrowTable:
     totals, which belong to calls, are then empty.
 
     **Recursion**: a call inside another call of the same row adds to `calls` and to self times but not to totals, so
-    that no moment of a thread is counted twice. The plugin merges only direct single children of the same name, and
-    counts the rest twice.
+    that no moment of a thread is counted twice. The plugin merges only direct single children of the same name.
 
     **Delays** are means over the calls in which any device work was launched, including by operators below a call: to
-    the start of the first work, and to the end of the last. Together with the host time they show how far the device
-    was behind.
+    the start of the first work, and to the end of the last. They show how far the device was behind.
 
     **Tensor cores**: an operator is *eligible* if it is a product of matrices, a convolution, attention or a recurrent
     cell; `tensor_core_ratio` is empty if the names of its kernels do not show it. `tensor-cores` says why eligible work
@@ -153,13 +149,12 @@ def operators(scope: Scope, by: str = "name") -> ArrowTable:
     With `--by shape` a row is a name with the shapes and types of its inputs, with `--by arguments` also with their
     strides and values. With `--by stack` a row is a name with a Python call stack; NULL if the recording has none. Of
     recorded Python frames (`with_stack` of torch 2) a stack has those of the program's own code, else those of
-    libraries. torch shortens file names by the interpreter's path, so an installed package counts as the program's own
-    if its name does not show that it is installed; torch and the standard library are known by name. The line is the
-    one at which the function starts. Work in backward has the stack of its forward operator.
+    libraries; an installed package counts as the program's own if its shortened file name does not show that it is
+    installed. The line is the one at which the function starts. Work in backward has the stack of its forward operator.
 
-    `DataParallel.forward` and `DistributedDataParallel.forward`, which the plugin leaves out, are operators here like
-    any other. `ProfilerStep#N`, `Optimizer.step#...` and the data loader's ranges, which PyTorch up to 1.12 recorded as
-    operators, are not: see `annotations`.
+    `DataParallel.forward` and `DistributedDataParallel.forward`, which the plugin leaves out, are operators here.
+    `ProfilerStep#N`, `Optimizer.step#...` and the data loader's ranges, which PyTorch up to 1.12 recorded as operators,
+    are not: see `annotations`.
     """
     from stepscope.analysis.kernels.traits import can_use_tensor_cores, kernel_traits
     from stepscope.analysis.operators.delay import operator_delays

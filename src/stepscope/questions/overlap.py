@@ -45,12 +45,7 @@ IDLE = "idle"
     rests_on=("devices", "device-work", "device-times", "kernel-names"),
     about="time",
     parameters=(
-        by_form(
-            "the types of work of all devices together, of each `device`, or of each device and `step`; or a row a `kernel` "
-            "that ran both with communication and without",
-            *_FORMS,
-            "kernel",
-        ),
+        by_form("of what; `kernel`: a row a kernel that ran both with communication and without", *_FORMS, "kernel"),
     ),
     needs="device",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",

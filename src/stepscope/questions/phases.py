@@ -62,10 +62,9 @@ _MUCH_OF_A_STEP = 0.05
     about="recording",
     parameters=(
         by_form(
-            "a row for each phase, stored step, or one of 20 windows of the run; or what limits the run",
+            "a row for each phase, stored step, or 20th of the run; or what limits the run",
             "phase",
-            "step",
-            "window",
+            *_WINDOWS,
             "verdict",
         ),
     ),
@@ -121,23 +120,16 @@ def _phases(scope: Scope, findings: list[RankedFinding]) -> ArrowTable:
     verdict = findings[0].finding if findings else None
     return scope.sql(
         f"""
-        SELECT
-            rank, phase, steps, mean_ns,
-            mean_ns / nullif(max(mean_ns) FILTER (WHERE phase = 'step')
-                OVER (PARTITION BY rank, span), 0) AS share_ratio,
-            median_ns, p95_ns, max_ns, device_mean_ns,
+        SELECT rank, phase, steps, mean_ns, median_ns, p95_ns, max_ns, device_mean_ns,
+            mean_ns / nullif(max(mean_ns) FILTER (WHERE phase = 'step') OVER (PARTITION BY rank, span), 0) AS share_ratio,
             CASE WHEN phase <> '{OTHER_STEPS}' THEN mean_ns / nullif(min(mean_ns) OVER (PARTITION BY phase), 0)
                 END AS over_fastest_ratio,
             peak_bytes, reserved_bytes, peak_of, first_batch_ns,
             CASE WHEN phase = 'step' THEN $verdict END AS verdict,
             CASE WHEN phase = 'step' THEN $next_step END AS next_step, span
-        FROM ({times_of(scope)})
-        ORDER BY rank, span, {order("phase")}, phase
+        FROM ({times_of(scope)}) ORDER BY rank, span, {order("phase")}, phase
         """,
-        {
-            "verdict": None if verdict is None else verdict.title,
-            "next_step": None if verdict is None else verdict.advice,
-        },
+        {"verdict": verdict and verdict.title, "next_step": verdict and verdict.advice},
     )
 
 
@@ -145,24 +137,13 @@ _OF_VERDICT = ("kind", "rank", "ranks", "phase", "skew_ns", "share_ratio", "evid
 
 
 def _findings(findings: list[RankedFinding]) -> ArrowTable:
-    return answer_rows(
-        _COLUMNS,
-        [
-            (
-                ranked.rule.id,
-                of.ranks[0] if of.ranks else of.rank,
-                len(of.ranks) or (None if of.rank is None else 1),
-                of.phase,
-                None if of.phase is None else of.saving_ns,
-                of.share,
-                of.title,
-                of.advice,
-            )
-            for ranked in findings
-            for of in [ranked.finding]
-        ],
-        _OF_VERDICT,
-    )
+    rows = []
+    for ranked in findings:
+        of = ranked.finding
+        rank, ranks = (of.ranks[0], len(of.ranks)) if of.ranks else (of.rank, None if of.rank is None else 1)
+        skew_ns = None if of.phase is None else of.saving_ns
+        rows.append((ranked.rule.id, rank, ranks, of.phase, skew_ns, of.share, of.title, of.advice))
+    return answer_rows(_COLUMNS, rows, _OF_VERDICT)
 
 
 def _note(scope: Scope, findings: list[RankedFinding]) -> list[str]:
@@ -232,15 +213,11 @@ def _other_steps(scope: Scope) -> list[str]:
     part = rows[0]["part"] if rows else None
     if part is None or abs(part) < _MUCH_OF_A_STEP:
         return []
-    return [
-        f"The timed steps take {ratio_text(abs(part))} {'more' if part > 0 else 'less'} than the mean step of all, "
-        f"{time_text(rows[0]['mean_ns'])}: "
-        + (
-            "timing makes them longer, or more of the long ones were timed. That is taken out of their phases."
-            if part > 0
-            else "rare long steps were not timed, and nothing is known of their phases."
-        )
-    ]
+    why = "rare long steps were not timed, and nothing is known of their phases."
+    if part > 0:
+        why = "timing makes them longer, or more of the long ones were timed. That is taken out of their phases."
+    more, mean = "more" if part > 0 else "less", time_text(rows[0]["mean_ns"])
+    return [f"The timed steps take {ratio_text(abs(part))} {more} than the mean step of all, {mean}: {why}"]
 
 
 def _missing_ranks(scope: Scope) -> tuple[int, ...]:

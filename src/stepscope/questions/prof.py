@@ -48,17 +48,14 @@ _COLUMNS = (
 _KERNELS = f"""
     SELECT work.id, work.dur_ns, work.device, work.stream, coalesce(work.operator_id, launch.parent_id, -1) AS base_id,
     work.span, thread.tid, module.path AS module,
-    CASE work.direction
-        WHEN 'forward' THEN 'fprop' WHEN 'backward' THEN 'bprop' WHEN 'optimizer' THEN 'optim'
-    END AS dir,
+    CASE work.direction WHEN 'forward' THEN 'fprop' WHEN 'backward' THEN 'bprop' WHEN 'optimizer' THEN 'optim' END AS dir,
     grid_x || coalesce(',' || grid_y, '') || coalesce(',' || grid_z, '') AS grid,
     block_x || coalesce(',' || block_y, '') || coalesce(',' || block_z, '') AS block
     FROM (SELECT * FROM device_event WHERE rank = $rank AND {KERNELS}) AS work
     LEFT JOIN (SELECT * FROM module WHERE rank = $rank) AS module
         ON (module.span, module.module_id) = (work.span, work.module_id)
-    LEFT JOIN (
-        SELECT id, parent_id, thread FROM host_event WHERE rank = $rank AND kind = 'runtime'
-    ) AS launch ON launch.id = work.launch_id
+    LEFT JOIN (SELECT id, parent_id, thread FROM host_event WHERE rank = $rank AND kind = 'runtime') AS launch
+        ON launch.id = work.launch_id
     LEFT JOIN (SELECT * FROM thread WHERE rank = $rank) AS thread
         ON (thread.span, thread.thread) = (work.span, launch.thread)
     ORDER BY work.start_ns, work.id
@@ -78,10 +75,7 @@ _ENDS = re.compile(r"[<(]")
     rests_on=("devices", "device-work", "device-times", "launches", "replayed-operators"),
     about="events",
     needs="device",
-    fills=(
-        "Record with torch.profiler.ProfilerActivity.CPU and CUDA, and record_shapes=True, or under "
-        "nvprof with PyProf and torch.autograd.profiler.emit_nvtx()."
-    ),
+    fills="Record with ProfilerActivity.CPU and CUDA and record_shapes=True, or under nvprof with PyProf and emit_nvtx().",
 )
 def prof(scope: Scope) -> ArrowTable:
     """The table of NVIDIA's PyProf, from traces of torch.profiler as well as from nvprof databases that PyProf

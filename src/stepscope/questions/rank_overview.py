@@ -58,17 +58,12 @@ _WORDS = {
 }
 _MAX_NAMED = 4
 _MEASURES = {
-    "step": "step",
-    "computation": "computation",
-    "exposed-communication": "exposed_communication",
-    "communication": "communication",
-    "exposed-copies": "exposed_copy",
-    "copies": "copy",
-    "idle": "idle",
-    "kernels": "kernels",
-    "waiting": "waiting",
-    "bubble": "bubble",
-}
+    measure: {"copies": "copy", "exposed-copies": "exposed_copy"}.get(measure, measure.replace("-", "_"))
+    for measure in (
+        "step", "computation", "exposed-communication", "communication", "exposed-copies", "copies", "idle",
+        "kernels", "waiting", "bubble",
+    )
+}  # fmt: skip
 _SHARED_BY_DEVICES = ("step", "waiting", "bubble")
 """Measures of the rank itself, which its devices share."""
 _DEVICE_EVIDENCE: tuple[Evidence, ...] = ("devices", "device-work", "device-times", "kernel-names", "steps")
@@ -89,9 +84,7 @@ _NO_PIPELINE = (
         Parameter(
             "measure",
             "text",
-            "a row a rank and step with this measure, drawn as a map: the step's length, a part of the rank's span, "
-            "communication or copies hidden or not, the time in which a kernel ran, waiting for other ranks in "
-            "collectives, or the bubble",
+            "a row a rank and step with this measure, drawn as a map; `kernels`: the time in which one ran",
             None,
             tuple(_MEASURES),
             form=True,
@@ -105,10 +98,9 @@ def rank_overview(scope: Scope, measure: str | None = None) -> ArrowTable:
     marked steps, the recording is one step, and its parts are over the time from the first device work to the last
     (`span_ns`).
 
-    The span is divided completely, as in `device-time`: computation, exposed communication, exposed copies, idle. For a
-    rank with several devices, their spans and parts are added up. Ranks without a device have no parts. Waiting for
-    other ranks is known if collectives were matched over ranks; it is not one of the parts, because computation may
-    hide it.
+    The span is divided completely, as in `device-time`: computation, exposed communication, exposed copies, idle; for a
+    rank with several devices, these are added up. Ranks without a device have no parts. Waiting for other ranks is
+    known if collectives were matched over ranks; it is not one of the parts, because computation may hide it.
 
     **Which ranks differ.** A rank is marked in a measure if the distance of its mean from the median of the other ranks
     is above each of
@@ -118,24 +110,24 @@ def rank_overview(scope: Scope, measure: str | None = None) -> ArrowTable:
     * the noise: half of the 95 % interval of its own mean over its steps,
     * 2 % of the mean step of all ranks, and the resolution of the recorded times.
 
+    With fewer than 3 ranks none is marked, nor with a single step, whose noise is unknown. All measures are lengths of
+    time on one rank, which need no common clock. They are related: the rank that the others wait for often has the
+    *least* exposed communication, because it never waits. `stragglers` follows that through collectives.
+
     **Pipelines.** Stages of a pipeline wait for activations and gradients, and in groups that span the stages. The
     *bubble* of a rank is the time that it waits there while its devices neither compute nor copy; if the wait is not
     measured separately (see `communication`), it includes the time of the transfer. It is a part of exposed
     communication. With m micro-batches in p even stages and transfers that take no time, schedules such as GPipe and
     1F1B leave (p - 1)/(m + p - 1) of a step as bubble (Huang et al., GPipe, 2019; Narayanan et al., PipeDream-Flush,
-    2021). `--measure bubble` has it by step.
-
-    All of these are lengths of time on one rank, which need no common clock. With fewer than 3 ranks none is marked,
-    nor with a single step, whose noise is unknown. Measures are related: the rank that the others wait for often has
-    the *least* exposed communication, because it never waits. `stragglers` follows that through collectives.
+    2021).
 
     **By step.** With `--measure` each row is a step of a rank with one measure; a rank without a device has only its
     steps' lengths. A terminal draws a map: a line for each rank, a column for each step, the darker the higher. The
     scale extends from the lowest value to the highest, but at least over 10 % of the median, so that noise does not
-    look like a pattern. If it does not fit, ranks are merged to lines and steps to columns, and the map says so: each
-    cell then has the value farthest from the median of all, so that no unusual rank or step is lost. Steps that a rank
-    does not have are blank; those left out of means, including all of a damaged rank, are drawn but do not extend the
-    scale. `--plot` draws the map into a file.
+    look like a pattern. If it does not fit, ranks are merged to lines and steps to columns; each cell then has the
+    value farthest from the median of all, so that no unusual rank or step is lost. Steps that a rank does not have are
+    blank; those left out of means, including all of a damaged rank, are drawn but do not extend the scale. `--plot`
+    draws the map into a file.
     """
 
     damaged = damaged_ranks(scope)

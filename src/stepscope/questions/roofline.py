@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.operators.attainable import Roofs
     from stepscope.analysis.operators.totals import Totals
     from stepscope.analysis.operators.work import DeviceWork, Part
-    from stepscope.costs import Conventions
 
 ABOVE = "above 100 % of the peak: these limits are not this device's, or the work is counted wrong"
 CACHED = "faster than the memory: part of it came from a cache"
@@ -62,15 +61,13 @@ _COLUMNS = (
     Column("bytes_of_model", "float", "counted bytes of device memory over the formula's minimum, likewise"),
     Column("note", "text", "what to know about these numbers"),
 )
+_COUNTERS = ("flops", "dram_bytes", "l2_bytes", "l1_bytes")
 _PRIORITY = (
     "priority", "name", "class", "operator", "count", "device_ns", "share_ratio", "occupancy_ratio", "bound",
     "attainable_ratio", "saving_ns", "limiter", "limiter_ratio", "basis",
 )  # fmt: skip
 _ONLY_PRIORITY = {"priority", "class", "operator", "occupancy_ratio", "saving_ns", "limiter", "limiter_ratio", "basis"}
-_MEASURED = (
-    "counted_flops", "counted_dram_bytes", "counted_l2_bytes", "counted_l1_bytes", "measured_ratio",
-    "flops_of_model", "bytes_of_model",
-)  # fmt: skip
+_MEASURED = (*(f"counted_{name}" for name in _COUNTERS), "measured_ratio", "flops_of_model", "bytes_of_model")
 """Columns of hardware counters, in the order of `Counted`."""
 _OF_KERNELS = "A row is a kernel: counters know of no operators and modules."
 _COUNTED_ALONE = (
@@ -94,7 +91,7 @@ MORE_BYTES, FEWER_BYTES = 1.5, 0.67
     about="events",
     parameters=(
         by_form(
-            "a row an operator with its input shapes, a kernel, or a module; or the kernels most worth making faster",
+            "what a row is; `priority`: the kernels most worth making faster",
             "operator",
             "kernel",
             "module",
@@ -102,12 +99,7 @@ MORE_BYTES, FEWER_BYTES = 1.5, 0.67
         ),
         LIMITS,
         CAUSAL,
-        Parameter(
-            "measured",
-            "bool",
-            "add what hardware counters counted: operations, and bytes of L1, L2 and device memory",
-            False,
-        ),
+        Parameter("measured", "bool", "add the operations and bytes that hardware counters counted", False),
     ),
     needs="device",
     drawing="roofline",
@@ -117,99 +109,85 @@ def roofline(
     scope: Scope, by: str = "operator", limits: str = "datasheet", causal: str = "masked", measured: bool = False
 ) -> ArrowTable:
     """Operations and bytes of each call come from its name and its recorded inputs, by the formulas of
-    `stepscope.costs`; nothing is guessed, and counters are used only with `--measured`. Conventions: a multiply-add is
-    2 operations; causal attention counts the pairs that the mask allows (`--causal full` counts all, as torch's
-    FlopCounterMode does); bytes are the minimum that must move, every input read once and every result written once.
+    `stepscope.costs`; counters are used only with `--measured`. A multiply-add is 2 operations; causal attention counts
+    the pairs that the mask allows (`--causal full` counts all, as torch's FlopCounterMode does); bytes are the minimum
+    that must move, every input read once and every result written once.
 
     **Attainable time** is the roofline's: operations over the device's peak for their type, or bytes over the memory's
     bandwidth, whichever is longer; that also names the **bound**. Products are compared with the tensor cores' peak of
-    their type, float32 with TF32's if the kernel's name shows that it ran there. A collective is compared with the link
-    between devices, a copy from or to the host with the host's link. `attainable_ratio` is attainable time over device
-    time, of the calls that have both: 100 % is as fast as the device can be. A row bound by compute never reaches more,
-    nor one bound by a link: such a ratio is not shown and the note says so. A row bound by memory can, if its data lay
-    in a cache; if not even a full cache explains it, the formula counts bytes that were not moved, and the ratio is not
-    shown. A device that is in no table has no known peak: nothing is compared.
+    their type, float32 with TF32's if the kernel's name shows that it ran there; a collective with the link between
+    devices, a copy from or to the host with the host's link. `attainable_ratio` is attainable time over device time, of
+    the calls that have both: 100 % is as fast as the device can be. A row bound by compute or by a link never reaches
+    more: such a ratio is not shown and the note says so. A row bound by memory can, if its data lay in a cache; if not
+    even a full cache explains it, the formula counts bytes that were not moved, and the ratio is not shown. With a
+    device that is in no table nothing is compared.
 
     Each kernel is charged to the innermost operator with a formula that encloses its launch, so that no work counts
     twice, and device times add up to all device work. A row without a formula or recorded inputs says so and has its
     time: `counted_ratio` is the counted fraction. With `--by kernel` a call's work goes to its kernels of the right
-    kind, shared by duration if there are several; a kernel that only helps (a change of layout) has none. With `--by
-    module` a row is a module without the modules below it.
+    kind, shared by duration; a kernel that only helps (a change of layout) has none. With `--by module` a row is a
+    module without the modules below it.
 
     **Measured.** If a report of Nsight Compute or nvprof is given with the trace, `--measured` adds what counters
     counted in the same kernels (`metrics` explains how they are joined): operations of float16, float32 and float64, a
-    multiply-add as 2, and bytes that device memory, L2 and L1 moved. Operations on tensor cores are counted by separate
-    metrics (`sm__ops_path_tensor_src_fp16_dst_fp32.sum` and similar, of newer versions of Nsight Compute): a kernel
-    that used them has operations if these were measured, else only bytes. `flops_of_model` and `bytes_of_model` compare
-    them with the formula's values; the note explains large differences: more bytes are read again or left unused in
-    their sectors, fewer stayed in a cache. The picture draws a kernel's intensities at the three memories. A kernel was
-    measured alone, with empty caches unless the profiler was configured otherwise. For such a report without a trace,
-    the rows are kernels, with only counted values, under the peaks of the clocks at which it was measured.
+    multiply-add as 2, and bytes that device memory, L2 and L1 moved. Operations on tensor cores are known only from
+    metrics of their own (`sm__ops_path_tensor_src_fp16_dst_fp32.sum` and similar, of newer versions of Nsight Compute).
+    `flops_of_model` and `bytes_of_model` compare with the formula's values; the note explains large differences: more
+    bytes are read again or left unused in their sectors, fewer stayed in a cache. The picture draws a kernel's
+    intensities at the three memories. A kernel was measured alone, with empty caches unless the profiler was configured
+    otherwise. Such a report without a trace gives rows of kernels with only counted values, under the peaks of the
+    clocks at which it was measured.
 
     TraceLens, for the same trace, adds one operation for each element of a biased product, leaves out the logarithms
-    that attention stores for backward, counts 8 operations for each element of a normalisation where the formula here
-    has its own, and has no formula for many operators listed here. Its times are unions of a call's kernels, these are
-    sums.
+    that attention stores for backward, counts 8 operations for each element of a normalisation, and has no formula for
+    many operators listed here. Its times are unions of a call's kernels, these are sums.
 
     **Priority.** NVIDIA's Visual Profiler orders kernels by "optimization importance, based on execution time and
-    achieved occupancy", from 100 down. `--by priority` has the same form but uses the distance from the limit first. A
-    kernel's importance is its device time multiplied by the fraction of it that could be saved, and `priority` is the
-    importance in per cent of the largest:
+    achieved occupancy", from 100 down. `--by priority` uses the distance from the limit first: a kernel's importance is
+    its device time multiplied by the fraction of it that could be saved, and `priority` is that in per cent of the
+    largest:
 
     * if its work is counted and the device's limits are known (`limit`), everything above the attainable time;
-    * else, if the recording has its hardware counters (`counters`), the distance to the peak of the part of the device
-      that is closest to its peak, `limiter` (`metrics` has them);
+    * else, if it has hardware counters (`counters`), the distance to the peak of the part of the device that is closest
+      to its peak, `limiter`;
     * else, if its occupancy is known and below seven tenths (`occupancy`), 1 minus the occupancy, which ranks and
       promises nothing;
     * else (`time`), three tenths, TraceLens' estimate for operators of unknown efficiency: a full device may still be
-      slow, as a kernel that moves a tensor from one layout to another is.
+      slow.
 
-    A kernel may be at the peak of a memory and still move more than it must: counters do not show that, so a limit
-    comes before them. `saving_ns` is given only for the first kind: the time saved at 100 % of the limit, which no
-    kernel reaches, so it is an upper bound, and a sum of kernel durations: if kernels overlap or the host is late, the
-    step gains less. Copies, fills and communication are not kernels to optimise: `copies` has them, and the other
-    forms.
+    A limit comes before counters because a kernel at the peak of a memory may move more than it must. `saving_ns` is
+    given only for the first kind: the time saved at 100 % of the limit, an upper bound and a sum of kernel durations;
+    if kernels overlap or the host is late, the step gains less. Copies, fills and communication are not kernels to
+    optimise: `copies` and the other forms have them.
 
     `--plot FILE.svg` on the command line draws the roofline.
     """
-    from stepscope.analysis.operators.work import device_work_of
-
-    counting = conventions(causal)
-    if by == "priority":
-        return _by_priority(scope, counting, limits)
-    if counters_only := _has_counters_alone(scope):
-        note = _COUNTED_ALONE if by == "kernel" else f"{_COUNTED_ALONE} {_OF_KERNELS}"
-        by = "kernel"
-    names = [
-        c.name
-        for c in _COLUMNS
-        if (by == "operator" or not c.name.startswith("input_"))
-        and (measured or c.name not in _MEASURED)
-        and c.name not in _ONLY_PRIORITY
-    ]
-    if counters_only:
-        return noted(answer_dicts(_COLUMNS, _rows_of_counters(scope), names), note)
-    work = device_work_of(scope, counting)
-    roofs = roofs_of(work.variants, limits, counting)
-    rows = sorted(
-        (_row(group, parts, work, roofs, by, measured=measured) for group, parts in _groups(work, roofs, by).items()),
-        key=lambda row: (-row["device_ns"], row["name"]),
-    )
-    of_counters = _measured_note(scope) if measured else ""
-    return noted(
-        answer_dicts(_COLUMNS, rows, names), " ".join(filter(None, (work.not_recorded, roofs.note, of_counters)))
-    )
-
-
-def _by_priority(scope: Scope, counting: Conventions, limits: str) -> ArrowTable:
     from stepscope.analysis.kernels.measured import joined_note
     from stepscope.analysis.operators.priority import priority_rows
     from stepscope.analysis.operators.work import device_work_of
 
+    counting = conventions(causal)
+    if counters_only := by != "priority" and _has_counters_alone(scope):
+        note = _COUNTED_ALONE if by == "kernel" else f"{_COUNTED_ALONE} {_OF_KERNELS}"
+        by = "kernel"
+    left_out = _ONLY_PRIORITY | (set() if by == "operator" else {"input_dims", "input_types"})
+    left_out |= set() if measured else set(_MEASURED)
+    names = [c.name for c in _COLUMNS if c.name not in left_out]
+    if counters_only:
+        return noted(answer_dicts(_COLUMNS, _rows_of_counters(scope), names), note)
     work = device_work_of(scope, counting)
     roofs = roofs_of(work.variants, limits, counting)
-    note = " ".join(filter(None, (work.not_recorded, roofs.note, joined_note(scope))))
-    return noted(answer_dicts(_COLUMNS, priority_rows(scope, work, roofs), _PRIORITY), note)
+    if by == "priority":
+        names, rows = list(_PRIORITY), priority_rows(scope, work, roofs)
+    else:
+        groups = _groups(work, roofs, by)
+        rows = [_row(group, parts, work, roofs, by, measured=measured) for group, parts in groups.items()]
+        rows.sort(key=lambda row: (-row["device_ns"], row["name"]))
+    of_counters = joined_note(scope) if measured or by == "priority" else ""
+    if measured and by != "priority":
+        of_counters = of_counters or NOT_MEASURED
+    note = " ".join(filter(None, (work.not_recorded, roofs.note, of_counters)))
+    return noted(answer_dicts(_COLUMNS, rows, names), note)
 
 
 def _has_counters_alone(scope: Scope) -> bool:
@@ -225,48 +203,38 @@ def _rows_of_counters(scope: Scope) -> list[dict[str, Any]]:
 
     kernels = counted_kernels(scope)
     total_ns = sum(kernel.device_ns or 0 for kernel in kernels)
-    return [
-        {
-            "name": kernel.name,
-            "dtype": kernel.dtype,
+    rows = []
+    for kernel in kernels:
+        row = {name: getattr(kernel, name) for name in ("name", "dtype", "device_ns", "flops", "device_name")}
+        if kernel.device_ns is not None:
+            row |= {
+                "share_ratio": over(kernel.device_ns, total_ns),
+                "attainable_ratio": over(kernel.attainable_ns, kernel.device_ns),
+                "flop_per_s": over(kernel.flops, kernel.device_ns, 1e9),
+                "bytes_per_s": over(kernel.dram_bytes, kernel.device_ns, 1e9),
+            }
+        row |= {f"counted_{name}": getattr(kernel, name) for name in _COUNTERS} | {
             "count": kernel.launches,
-            "device_ns": kernel.device_ns,
-            "share_ratio": None if kernel.device_ns is None else over(kernel.device_ns, total_ns),
             "bound": kernel.bound or None,
-            "attainable_ratio": None if kernel.device_ns is None else over(kernel.attainable_ns, kernel.device_ns),
             "attainable_ns": None if kernel.attainable_ns is None else round(kernel.attainable_ns),
-            "flops": kernel.flops,
             "moved_bytes": kernel.dram_bytes,
             "intensity": None if kernel.dram_bytes is None else over(kernel.flops, kernel.dram_bytes),
-            "flop_per_s": None if kernel.device_ns is None else over(kernel.flops, kernel.device_ns, 1e9),
-            "bytes_per_s": None if kernel.device_ns is None else over(kernel.dram_bytes, kernel.device_ns, 1e9),
             "peak_flop_per_s": kernel.peak,
             "peak_bytes_per_s": kernel.bandwidth,
             "counted_ratio": 0.0 if kernel.flops is None else 1.0,
-            "device_name": kernel.device_name,
-            "counted_flops": kernel.flops,
-            "counted_dram_bytes": kernel.dram_bytes,
-            "counted_l2_bytes": kernel.l2_bytes,
-            "counted_l1_bytes": kernel.l1_bytes,
             "measured_ratio": 1.0,
             "note": kernel.note or None,
         }
-        for kernel in kernels
-    ]
-
-
-def _measured_note(scope: Scope) -> str:
-    from stepscope.analysis.kernels.measured import joined_note
-
-    return joined_note(scope) or NOT_MEASURED
+        rows.append(row)
+    return rows
 
 
 class _Group(NamedTuple):
     name: str
-    dims: str | None
-    types: str | None
+    input_dims: str | None
+    input_types: str | None
     dtype: str | None
-    device: str | None
+    device_name: str | None
 
 
 def _groups(work: DeviceWork, roofs: Roofs, by: str) -> dict[_Group, list[Part]]:
@@ -290,10 +258,7 @@ def _groups(work: DeviceWork, roofs: Roofs, by: str) -> dict[_Group, list[Part]]
 
 
 class Counted(NamedTuple):
-    """What hardware counters counted of parts; None if they did not.
-
-    `part` is the share of the parts' time in measured kernels, by the best-known value.
-    """
+    """What hardware counters counted of parts, None if they did not; `part` of the time is in measured kernels."""
 
     flops: float | None
     dram_bytes: float | None
@@ -310,7 +275,7 @@ def counted(parts: list[Part], total: Totals) -> Counted:
     device_ns = sum(part.device_ns for part in parts)
     sums: list[float | None] = []
     covered: list[float] = []
-    for counter in ("flops", "dram_bytes", "l2_bytes", "l1_bytes"):
+    for counter in _COUNTERS:
         ns = sum(getattr(part, f"counted_{counter}_ns") for part in parts)
         covered.append(ns / device_ns if device_ns else 0.0)
         sums.append(sum(getattr(part, f"counted_{counter}") for part in parts) if ns else None)
@@ -322,7 +287,7 @@ def counted(parts: list[Part], total: Totals) -> Counted:
         notes.append(f"{of_flops:.1f} times the formula's operations: padding, or work done again")
     elif of_flops is not None and of_flops < FEWER_FLOPS:
         notes.append(
-            f"{of_flops:.2f} times the formula's operations: fewer by its algorithm, or in integers or tensor cores"
+            f"{of_flops:.2f} times the formula's operations: fewer by its algorithm, in integers or tensor cores"
         )
     if of_bytes is not None and of_bytes > MORE_BYTES:
         again = " and of L2 little more" if l2 and dram and l2 < 1.5 * dram else ""
@@ -371,16 +336,12 @@ def _row(
     first = roofs.of[parts[0].variant]
     if bound is None and first.note.startswith(NO_PEAK):
         bound = NO_PEAK
-    all_ns = work.device_ns
     counted_ns = sum(part.device_ns for part in parts if roofs.counted[part.variant])
     return {
-        "name": group.name,
-        "input_dims": group.dims,
-        "input_types": group.types,
-        "dtype": group.dtype,
+        **group._asdict(),
         "count": count,
         "device_ns": device_ns,
-        "share_ratio": device_ns / all_ns if all_ns else None,
+        "share_ratio": device_ns / work.device_ns if work.device_ns else None,
         "bound": bound,
         "attainable_ratio": ratio,
         "attainable_ns": None if total.attainable_ns is None else round(total.attainable_ns),
@@ -392,7 +353,6 @@ def _row(
         "peak_flop_per_s": first.peak,
         "peak_bytes_per_s": first.bandwidth,
         "counted_ratio": counted_ns / device_ns if device_ns else None,
-        "device_name": group.device,
         **dict(zip(_MEASURED, measurement, strict=False)),
         "note": "; ".join(dict.fromkeys(note for note in notes if note)) or None,
     }

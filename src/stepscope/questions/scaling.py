@@ -63,8 +63,7 @@ _WORDS = {"label": "inline measurements", "phase": "phases", "class": "traced st
         Parameter(
             "mode",
             "text",
-            "what stays the same over all runs: the work of each process, or all work together; by default as "
-            "the recorded batches tell, else weak",
+            "whether each process or all together do the same work in all runs; by default by the recorded batches, else weak",
             None,
             MODES,
         ),
@@ -72,8 +71,7 @@ _WORDS = {"label": "inline measurements", "phase": "phases", "class": "traced st
         Parameter(
             "by",
             "text",
-            "what is compared: inline measurements (label), phases, or what traced steps consist of "
-            "(class); by default the first that all runs have",
+            "what is compared: inline labels, phases, or classes of traced time; by default the first that all runs have",
             None,
             _KINDS,
         ),

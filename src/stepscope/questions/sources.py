@@ -1,7 +1,4 @@
-"""The files from which a recording was read, and how many of their events were kept, repaired or dropped.
-
-Each row is a file. A sum over `kernels` does not show what was lost during import: this does.
-"""
+"""`sources`: the files from which a recording was read, and how many of their events were kept, repaired or dropped."""
 
 from __future__ import annotations
 
@@ -11,16 +8,11 @@ from stepscope.query.rows import ArrowTable, noted
 from stepscope.query.scope import Scope
 
 _ROWS = """
-SELECT
-    source.path, source.rank, rank.rank_rule, source.span,
-    source.events_read, source.events_repaired, source.events_dropped,
-    source.truncated, source.damage_offset, source.damage,
-    source.bytes, source.format, source.tool, source.tool_version,
-    source.unknown_categories, source.unknown_fields,
-    rank.clock_rule, rank.clock_offset_ns + coalesce(source.drift_ns, 0) AS clock_offset_ns,
-    rank.clock_drift_ppb, rank.clock_uncertainty_ns, rank.clock_matches, NULL::VARCHAR AS left_out
-FROM source JOIN rank USING (rank)
-ORDER BY source.rank, source.span, source.path
+SELECT path, rank, rank_rule, span, events_read, events_repaired, events_dropped, truncated, damage_offset, damage,
+    bytes, format, tool, tool_version, unknown_categories, unknown_fields, clock_rule,
+    clock_offset_ns + coalesce(drift_ns, 0) AS clock_offset_ns,
+    clock_drift_ppb, clock_uncertainty_ns, clock_matches, NULL::VARCHAR AS left_out
+FROM source JOIN rank USING (rank) ORDER BY rank, span, path
 """
 
 
@@ -46,10 +38,7 @@ ORDER BY source.rank, source.span, source.path
         Column("unknown_categories", "text", "categories unknown here (JSON)", visible=False),
         Column("unknown_fields", "text", "arguments unknown here (JSON)", visible=False),
         Column(
-            "clock_rule",
-            "text",
-            "alignment of its rank's clock: same host, epoch, collectives or none",
-            visible="varying",
+            "clock_rule", "text", "alignment of its clock: same host, epoch, collectives or none", visible="varying"
         ),
         Column("clock_offset_ns", "int", "offset added to its times to align them with the run's", visible="varying"),
         Column("clock_drift_ppb", "float", "drift of its rank's clock, in parts per billion", visible=False),

@@ -40,11 +40,7 @@ _COLUMNS = (
     group="steps",
     rests_on=("host-times", "device-work", "device-times", "kernel-names", "launches", "clocks", "steps"),
     about="time",
-    parameters=(
-        by_form(
-            "`step` for a row a step, `mean` for the mean over the steps of a recording that count", "step", "mean"
-        ),
-    ),
+    parameters=(by_form("a row a step, or the mean over the steps of a recording that count", "step", "mean"),),
     fills="Call profiler.step() once per iteration to have steps marked.",
     on_overview=True,
 )
@@ -76,8 +72,8 @@ def steps(scope: Scope, by: str = "step") -> ArrowTable:
     its end on the host, or the end of the last device work that it launched if that is later. Work that outlasts all
     device work of the next step, such as an all-reduce that overlaps several steps, does not delay a step (if that step
     has at least half as many device events). All work of the rank's devices counts in the step in whose window it runs,
-    whatever launched it and whether or not its launch is known. A rank that drives several devices has one breakdown: a
-    moment is Kernel if any of them computes (`device-time` separates them).
+    whatever launched it. A rank that drives several devices has one breakdown: a moment is Kernel if any of them
+    computes (`device-time` separates them).
 
     `by="mean"` gives the mean over the steps of each recording that count, in integer ns that add up to the mean total.
     Incompletely recorded steps do not count, and neither does a first step that takes longer than all others and more
@@ -91,14 +87,11 @@ def steps(scope: Scope, by: str = "step") -> ArrowTable:
     DataLoader; a loader of another kind shows as CPU Exec or Other.
 
     The activities, their precedence and the extension of steps to the end of their device work are those of the
-    TensorBoard profiler plugin (kineto, tb_plugin 0.4). Ours deliberately differs from it:
-
-    * The plugin counts later activities again once an earlier one has used up every step, and its parts then exceed the
-      total. Ours always add up.
-    * It takes a kernel for communication if its operator has one of ten names (`nccl:all_reduce`, ...), and the time of
-      such operators on the host too; ours uses the kernel's own name.
-    * It does not know driver calls (`cuLaunchKernel`), by which Triton launches; here they are Runtime.
-    * It leaves incomplete last steps out; here they are marked, and left out of means.
+    TensorBoard profiler plugin (kineto, tb_plugin 0.4), with deliberate differences: the plugin counts later activities
+    again once an earlier one has used up every step, so that its parts exceed the total; it takes a kernel for
+    communication if its operator has one of ten names (`nccl:all_reduce`, ...), ours by the kernel's own name; it does
+    not know driver calls (`cuLaunchKernel`), by which Triton launches; and it drops incomplete last steps, which are
+    marked here.
     """
     from stepscope.analysis.counted import how_in_part, left_out_of_means, none_complete
     from stepscope.analysis.job.throughput import throughput_words
@@ -126,15 +119,8 @@ _LEFT_OUT = {"step": ("steps",), "mean": ("step", "start_ns", "complete", "count
 def _step_rows(broken: Breakdown, damaged: Container[int], in_part: str) -> Iterator[Row]:
     for row, parts in enumerate(broken.parts_ns.tolist()):
         step = {name: values[row].item() for name, values in broken.steps.items()}
-        left_out = (
-            "of a damaged rank"
-            if broken.rank in damaged
-            else None
-            if step["counted"]
-            else "slow first step"
-            if step["complete"]
-            else in_part
-        )
+        left_out = None if step["counted"] else "slow first step" if step["complete"] else in_part
+        left_out = "of a damaged rank" if broken.rank in damaged else left_out
         step |= {"counted": left_out is None, "left_out": left_out}
         yield step | _figures(broken, parts)
 

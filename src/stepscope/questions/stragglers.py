@@ -63,8 +63,7 @@ _FORMS = {
     ),
 }  # fmt: skip
 _LITTLE = 0.01
-"""By cause, ranks charged with less than this share of all waits have no row, nor causes below this share of
-their rank's charge."""
+"""By cause, ranks charged with less than this share of all waits have no row, nor causes below this share of theirs."""
 
 
 @question(
@@ -288,25 +287,16 @@ def _named(skew: RankSkew, none: str) -> str:
     ratio = late[rank] / skew.step_ns
     charged = skew.by_rank(skew.charged_ns)[rank]
     before_ns = skew.per_step(charged[CAUSES.index("before the recording")])
-    before = (
-        f"; {time_text(before_ns)} more lie before its recording starts, and are not counted"
-        if round(before_ns) > 0
-        else ""
-    )
+    before = f"; {time_text(before_ns)} more lie before its recording starts, and are not counted"
+    before = before if round(before_ns) > 0 else ""
     if straggler is not None:
-        also = (
-            f", as {'do' if len(straggler.ranks) > 2 else 'does'} {ranks_text(straggler.ranks[1:])} nearly"
-            if straggler.ranks[1:]
-            else ""
-        )
+        do, others = "do" if len(straggler.ranks) > 2 else "does", straggler.ranks[1:]
+        also = f", as {do} {ranks_text(others)} nearly" if others else ""
         return f"Rank {rank} is a straggler: it costs each of the others {time_text(late[rank])} of a step, {ratio_text(ratio)}{also}{before}."
     if ratio <= 0:
         return ""
-    threshold = (
-        f", and a straggler {ratio_text(LATE_ABOVE)} or more"
-        if ratio < LATE_ABOVE
-        else ", and more than half of the ranks nearly as much"
-    )
-    return (
-        f"{none} is a straggler: rank {rank} costs the others most, {ratio_text(ratio)} of a step{threshold}{before}."
-    )
+    why_not = "more than half of the ranks nearly as much"
+    if ratio < LATE_ABOVE:
+        why_not = f"a straggler {ratio_text(LATE_ABOVE)} or more"
+    costs = f"rank {rank} costs the others most, {ratio_text(ratio)} of a step"
+    return f"{none} is a straggler: {costs}, and {why_not}{before}."

@@ -29,8 +29,7 @@ _COLUMNS = (
     Column(
         "section",
         "text",
-        "verdict, recorded, step time, phases, breakdown, device, findings, bounds, operators, kernels, "
-        "modules or checks",
+        "verdict, recorded, step time, phases, breakdown, device, findings, bounds, operators, kernels, modules or checks",
     ),
     Column("item", "text", "what the row is about"),
     Column("rank", "int", "rank, if the row is about one"),

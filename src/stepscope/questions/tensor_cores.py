@@ -184,7 +184,7 @@ def _pieces(work_of: DeviceWork, by: str) -> list[tuple[tuple[Any, ...], _Piece,
 
 
 def _judge(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware) -> _Piece:
-    from stepscope.costs import PRODUCTS, kernel_class, lacks_tensor_cores, misaligned, model_of, product_type
+    from stepscope.costs import PRODUCTS, kernel_class, lacks_tensor_cores, model_of, product_type
 
     work, model = variant.work, model_of(variant.name)
     by_operator = model is not None and model.is_eligible
@@ -209,23 +209,27 @@ def _judge(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware
         return _Piece(True, use.used, f"{dtype}", "")
     if use.used is None:
         return _Piece(True, None, UNKNOWN_BY_NAME, "")
-    wrong = misaligned(variant.name, variant.dims, variant.types, variant.strides)
-    if wrong:
-        sizes = ", ".join(f"{w.dimension} = {w.size}" for w in wrong)
-        return _Piece(True, False, f"{sizes}: not a multiple of {wrong[0].multiple}", "")
+    if odd := _odd_sizes(variant):
+        return _Piece(True, False, odd, "")
     if use.rule == "matrix times vector and other small products":
         return _Piece(True, False, "product with a vector, or a very small one", "")
     return _Piece(True, False, "the library chose a kernel without", "")
 
 
+def _odd_sizes(variant: Variant) -> str:
+    from stepscope.costs import misaligned
+
+    wrong = misaligned(variant.name, variant.dims, variant.types, variant.strides)
+    sizes = ", ".join(f"{w.dimension} = {w.size}" for w in wrong)
+    return f"{sizes}: not a multiple of {wrong[0].multiple}" if wrong else ""
+
+
 def _slowness(variant: Variant, kernel: str, use: TensorCoreUse, hardware: Hardware) -> str:
-    from stepscope.costs import alignment, misaligned
+    from stepscope.costs import alignment
 
     if alignment(kernel) == 1:
-        wrong = misaligned(variant.name, variant.dims, variant.types, variant.strides)
-        sizes = ", ".join(f"{w.dimension} = {w.size}" for w in wrong)
-        why = f" ({sizes}: not a multiple of {wrong[0].multiple})" if wrong else ""
-        return f"operands aligned to one element{why}"
+        odd = _odd_sizes(variant)
+        return f"operands aligned to one element{f' ({odd})' if odd else ''}"
     generation = hardware.generation(variant.device.name)
     if generation in _GENERATIONS and use.generation in _GENERATIONS:
         behind = _GENERATIONS.index(generation) - _GENERATIONS.index(use.generation)

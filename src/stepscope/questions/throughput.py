@@ -57,25 +57,14 @@ def throughput(scope: Scope, by: str = "run") -> ArrowTable:
     rows = []
     for rate in measured:
         half = rate.half_per_second
-        rows.append(
-            {
-                "name": rate.name,
-                "rank": rate.ranks[0],
-                "ranks": len(rate.ranks),
-                "steps": rate.steps,
-                "per_step": rate.per_step,
-                "step_ns": rate.step_ns,
-                "per_second": rate.per_second,
-                "ci95_low_per_second": None if half is None else _low(rate.per_second, half),
-                "ci95_high_per_second": None if half is None else rate.per_second + half,
-            }
-        )
+        row = {name: getattr(rate, name) for name in ("name", "steps", "per_step", "step_ns", "per_second")}
+        row |= {"rank": rate.ranks[0], "ranks": len(rate.ranks)}
+        if half is not None:
+            # The low end is negative only for a negative rate.
+            low = max(rate.per_second - half, min(rate.per_second, 0.0))
+            row |= {"ci95_low_per_second": low, "ci95_high_per_second": rate.per_second + half}
+        rows.append(row)
     note = ""
     if by == "run" and any(len(rate.ranks) > 1 for rate in measured):
         note = "Rates of all ranks are added up: ranks that share a batch each count it."
     return noted(answer_dicts(_COLUMNS, rows, names), note)
-
-
-def _low(rate: float, half: float) -> float:
-    """The low end of an interval: negative only for a negative rate."""
-    return max(rate - half, min(rate, 0.0))

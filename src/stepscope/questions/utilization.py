@@ -20,12 +20,7 @@ _COLUMNS = (
     Column("utilization_ratio", "float", "fraction of the window (GPU utilisation)"),
     Column("sm_efficiency_ratio", "float", "estimated mean fraction of multiprocessors with a block"),
     Column("occupancy_ratio", "float", "estimated mean achieved occupancy of the kernels"),
-    Column(
-        "described_ratio",
-        "float",
-        "fraction of kernel time with recorded blocks per multiprocessor",
-        visible=False,
-    ),
+    Column("described_ratio", "float", "fraction of kernel time with recorded blocks per SM", visible=False),
 )
 
 
@@ -36,14 +31,7 @@ _COLUMNS = (
     group="limits",
     rests_on=("devices", "device-work", "device-times", "steps"),
     about="time",
-    parameters=(
-        by_form(
-            "`device` for a row a device, `step` for one a step, `time` for at most 100 pieces of time",
-            "device",
-            "step",
-            "time",
-        ),
-    ),
+    parameters=(by_form("a row a device, a step, or one of at most 100 pieces of time", "device", "step", "time"),),
     needs="device",
     fills="Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
 )
