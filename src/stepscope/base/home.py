@@ -16,10 +16,6 @@ def user_folder(variable: str, usual: str) -> Path:
 
     If no home is known (a container's user without an entry in `passwd`), it is one that can neither
     be read nor made.
-
-    Args:
-        variable: names the folder for all programs' files of this kind, such as `XDG_CACHE_HOME`.
-        usual: that folder if the variable is empty, below the home folder.
     """
     named = os.environ.get(variable)
     try:

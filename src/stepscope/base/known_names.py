@@ -46,10 +46,6 @@ def check_name(name: str, names: Collection[str], what: str, *, of: str = "") ->
 def did_you_mean(name: str, existing: Iterable[str], *, max_listed: int = 0) -> str:
     """A hint for an unknown name: the nearest known ones, and which there are.
 
-    Args:
-        existing: the names that exist.
-        max_listed: so many of them are listed besides the nearest; if none is near, a few always are.
-
     >>> did_you_mean("stepz", ["kernels", "steps"])
     'did you mean steps?'
     >>> did_you_mean("all", ["kernels", "steps"])

@@ -11,9 +11,6 @@ from pathlib import Path
 def regular_file_bytes(path: Path, max_bytes: int) -> bytes:
     """The bytes of a regular file, or of the one that a link leads to.
 
-    Args:
-        max_bytes: its largest allowed size (bytes).
-
     Raises:
         OSError: it cannot be read, is larger, or is not a regular file; a device is not even opened.
     """

@@ -37,14 +37,7 @@ class Statistics:
     stable: bool | None
 
     def of_more(self, n: int, mean: float, squares: float, effective_n: float) -> Statistics:
-        """Statistics of `n` times, two or more, with this median and these percentiles.
-
-        Args:
-            n: how many.
-            mean: of all of them.
-            squares: the mean of their squared deviations from it.
-            effective_n: how many equally weighted times would be as informative, from `effective_sample_size`.
-        """
+        """Statistics of `n` times, two or more, with this median and these percentiles."""
         std = math.sqrt(squares * effective_n / (effective_n - 1))
         half = student_t(effective_n - 1) * std / math.sqrt(effective_n)
         return replace(
@@ -142,12 +135,7 @@ def effective_sample_size(weight: int, squares: int) -> float:
 
 
 def describe(values: Sequence[float], weights: Sequence[int] | None = None) -> Statistics | None:
-    """Statistics of some times; None when there are none.
-
-    Args:
-        values: the times.
-        weights: how often each counts; None for once.
-    """
+    """Statistics of some times; None when there are none."""
     if not values:
         return None
     pairs = sorted(zip(values, weights or [1] * len(values), strict=True))

@@ -23,11 +23,6 @@ _OF_PHASE = """
 def in_one_step(lost_ns: Mapping[tuple[int, int], float], *, ranks: int = 1, steps: int | None = None) -> str:
     """The share of a loss that one step has, as the end of a sentence; empty if it is at most half, or steps are few.
 
-    Args:
-        lost_ns: by rank and step.
-        ranks: how many there are; the rank is named if there are several.
-        steps: how many steps the mean is over, if some have no loss.
-
     >>> in_one_step({(0, 3): 1.0, (0, 4): 8.0, (0, 5): 1.0})
     ', 80.0 % of it in step 4 alone'
     """

@@ -53,12 +53,7 @@ class Waiting:
     together: bool
 
     def saved_by_job(self, saving_ns: float, lost_on: LostOn) -> float:
-        """Upper bound of how much shorter a mean step of the job gets (ns).
-
-        Args:
-            saving_ns: what ranks themselves could save.
-            lost_on: whose time that is, as in `Finding`.
-        """
+        """Upper bound of how much shorter a mean step of the job gets (ns)."""
         if lost_on == "job" or not self.ns:
             return saving_ns
         if len(self.ns) > 1 and None in self.ns.values():

@@ -115,10 +115,6 @@ def find_directions(host: Host, forward: Int32s, names_module: NDArray[np.bool_]
     operators that enclose them, and all that they enclose; what names a module; and operators between
     two of these on their thread, with no step, data loader, backward or optimizer between them. The
     same goes for operators between two of the backward.
-
-    Args:
-        forward: position of each backward operator's forward.
-        names_module: positions that name a module.
     """
     direction = np.full(len(host), NO_DIRECTION, dtype=np.int8)
     differentiated = forward[forward >= 0]

@@ -67,12 +67,6 @@ def captured_tables(
 ) -> tuple[dict[str, pa.Table], ThroughCaptures | None]:
     """The tables `capture` and `captured_event`, and what device events get through them; None if nothing
     was replayed from a capture.
-
-    Args:
-        sources: captures, by their recording.
-        modules: the recording's modules; those of other recordings are added.
-        texts: the recording's `operator_input`, `kernel_source` and `call_stack`; rows are added.
-        first_id: the id of the first captured event.
     """
     through = _empty(len(device)) if replays.matched else None
     rows: list[dict[str, Any]] = []

@@ -153,14 +153,7 @@ def find_captured(
     put_in: Int32s,
     path: str | None,
 ) -> Captured | None:
-    """The captures of a recording, with what encloses their launches; None if it has none.
-
-    Args:
-        ran: which positions launched recorded work.
-        texts: the tables that its numbers refer to.
-        put_in: positions in which nodes of graphs were created.
-        path: the file that it comes from; None for the recording that is linked.
-    """
+    """The captures of a recording, with what encloses their launches; None if it has none."""
     windows = capture_windows(host)
     place, capture = captured_launches(host, windows, ran, put_in)
     complete = len(windows.start_call)

@@ -101,11 +101,6 @@ CHECKS: list[Check] = []
 def check(name: str, *damages: Evidence, fine: str) -> Callable[[Callable[[Any], CheckResult]], Check]:
     """Declares the decorated function as a check; its docstring is the check's paragraph on its page.
 
-    Args:
-        name: as in `data_check`.
-        damages: the kinds of evidence that it may find damaged.
-        fine: the text if all is well.
-
     Raises:
         ValueError: `formats.evidence.SUBJECTS` does not list the check.
     """

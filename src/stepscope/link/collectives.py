@@ -352,10 +352,6 @@ def exposed(
 
     If several run at once on a device, the time goes to the one that started first, so that the sum over a device's
     collectives is the time in which any of them ran and nothing computed.
-
-    Args:
-        start, end, device: of the collectives (ns, index).
-        busy_start, busy_end, busy_device: of the kernels and fills that compute.
     """
     result = np.zeros(len(start), np.int64)
     for index in np.unique(device).tolist():

@@ -20,10 +20,6 @@ MAX_LANES = 8
 def in_lanes(key: NDArray[np.integer], start: Int64s, end: Int64s) -> Iterator[tuple[int, Int64s, NDArray[np.int8]]]:
     """Puts events that overlap on separate lanes.
 
-    Args:
-        key: which events share lanes: those of a depth on a thread, or of a stream.
-        start, end: when they start and end (ns).
-
     Yields:
         each key, the rows of its events in order of start, and the lane of each among the key's lanes, from 0.
     """
@@ -89,10 +85,6 @@ class Blocks(NamedTuple):
 def blocks(start: Int64s, end: Int64s, level: int) -> Blocks:
     """Merges the events of a lane that are shorter than a bin of 2^level ns and start in the same bin. A longer
     event is a block by itself.
-
-    Args:
-        start, end: of the lane's events, in order of start (ns).
-        level: the zoom.
     """
     length = end - start
     is_long = length >= 1 << level

@@ -24,9 +24,6 @@ _PREFIX = re.compile(r"^(?:module:|nn\.Module:|layer:)\s*(\S+)$")
 def model_path(classes: Mapping[str, str]) -> str:
     """The path of the model itself: its class, unless a part of the model has that path.
 
-    Args:
-        classes: class of each module by its path, the model's under "".
-
     Example:
         >>> model_path({"": "train.Net", "fc": "Linear"}), model_path({"": "fc", "fc": "Linear"})
         ('Net', '(fc)')

@@ -66,12 +66,7 @@ class Modules:
 
 
 def find_modules(host: Host, classes: Mapping[str, str] | None = None) -> tuple[Modules, Int32s]:
-    """Finds the modules, and for each position the number of the module that it names, -1 for none.
-
-    Args:
-        classes: class of each module of the model by its path, if the recorder lists them; the
-            model's own path is "".
-    """
+    """Finds the modules, and for each position the number of the module that it names, -1 for none."""
     named = np.full(len(host), NO_MODULE, dtype=np.int32)
     modules = (
         (_from_ranges(host, named, classes) if classes else None)
@@ -83,12 +78,7 @@ def find_modules(host: Host, classes: Mapping[str, str] | None = None) -> tuple[
 
 
 def spread_modules(host: Host, modules: Modules, named: Int32s, forward: Int32s, direction: Directions) -> Int32s:
-    """The module of each position (-1 for none); also counts the calls of `modules`.
-
-    Args:
-        named: the module that a position names, from `find_modules`.
-        forward: position of each backward operator's forward.
-    """
+    """The module of each position (-1 for none); also counts the calls of `modules`."""
     if not modules.rows:
         return named
     calls = named[(named >= 0) & (direction != BACKWARD_PASS)]

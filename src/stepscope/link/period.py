@@ -80,14 +80,7 @@ class _Sequence:
 
 
 def find_period(host: Host, launch: NDArray[np.int32], *, tracks: Collection[int] = ()) -> Period | None:
-    """The period of a recording, None if there is none. Takes time linear in its events, except for sorting.
-
-    Args:
-        host: the host events.
-        launch: position of each device event's launch, -1 for none: launches of graphs are distinguished by how much
-            work they start.
-        tracks: numbers of threads that are tracks.
-    """
+    """The period of a recording, None if there is none. Takes time linear in its events, except for sorting."""
     place = _looked_at(host, tracks)
     if len(place):  # without names nothing is known to recur
         text, texts = words(host.table, "name")
@@ -185,9 +178,6 @@ def _evenly_recurring(sequence: _Sequence, kind: int) -> list[int]:
 def _compared(sequence: _Sequence, at: Int64s) -> tuple[NDArray[np.float64] | None, int]:
     """How much of its content each repeat shares with the typical one, and where the last one ends;
     None if they are not steps.
-
-    Args:
-        at: where in the sequence each repeat starts.
     """
     name, end = sequence.name, len(sequence.name)
     lengths = np.diff(at)

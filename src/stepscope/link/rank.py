@@ -76,12 +76,7 @@ def link_rank(tables: RankTables, captures: Sequence[Captured] = ()) -> Linked:
 
 
 def captures_of(tables: RankTables, path: str) -> Captured | None:
-    """The captures of CUDA graphs in a recording that is read only for these; None if there are none.
-
-    Args:
-        tables: the reader's tables.
-        path: of the file.
-    """
+    """The captures of CUDA graphs in a recording that is read only for these; None if there are none."""
     host = nest_host(tables.host_event, resolution_ns=tables.facts.resolution_ns)
     device = read_device(tables.device_event)
     launch, _ = link_launches(host, device, tables.flow, tables.thread)

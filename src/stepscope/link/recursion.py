@@ -51,12 +51,6 @@ def _at_several_depths(key: Int32s, depth: NDArray[Any], keys: int) -> NDArray[n
 def inside_same_key(
     above: NDArray[np.integer[Any]], key: NDArray[np.integer[Any]], chosen: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Which of the chosen rows have one with the same key above them.
-
-    Args:
-        above: the row above each, -1 for none.
-        key: rows with an equal key count as the same.
-        chosen: the rows in question.
-    """
+    """Which of the chosen rows have one with the same key above them."""
     at = np.where(chosen, above, -1).astype(np.int32)
     return climb(at, above, lambda which, at: key[at] == key[which]) >= 0

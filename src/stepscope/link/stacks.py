@@ -28,12 +28,7 @@ _MAX_TEXT = 1 << 26
 
 
 def find_stacks(host: Host, forward: Int32s, recorded: pa.Table) -> tuple[Int32s, pa.Table]:
-    """The stack of each position, -1 for none, and the table of stacks.
-
-    Args:
-        forward: position of the forward operator of each event of the backward, -1 for none.
-        recorded: the stacks that the reader found.
-    """
+    """The stack of each position, -1 for none, and the table of stacks."""
     stack = small_numbers(host.table, "stack_id")[host.nesting.row]
     framed = host.kind == PYTHON
     if not (framed.any() or recorded.num_rows):

@@ -121,13 +121,7 @@ def _inside(start: Int64s, end: Int64s, time: Int64s, *, unbounded: bool) -> NDA
 def find_steps(
     host: Host, device: Device, launch: NDArray[np.int32], *, tracks: Collection[int] = (), truncated: bool = False
 ) -> Steps:
-    """Finds the steps and extends them by their device work.
-
-    Args:
-        launch: position of each device event's launch, -1 for none.
-        tracks: numbers of threads that are tracks: their rows do not bound a recording.
-        truncated: whether the file is truncated.
-    """
+    """Finds the steps and extends them by their device work."""
     marked = _marked(host)
     rule, period = PROFILER_STEP, None
     if marked is None:
@@ -171,10 +165,6 @@ def find_steps(
 def is_warmup(lengths_ns: Sequence[int], complete: Sequence[bool]) -> int | None:
     """Index of the first complete step, if it takes so long that means are better without it. If a later
     one takes longer, steps are uneven, and it is one of them.
-
-    Args:
-        lengths_ns: the lengths of a recording's steps, in order of time.
-        complete: which of them were not cut off.
     """
     rows = [row for row, is_complete in enumerate(complete) if is_complete]
     if len(rows) < ENOUGH_STEPS:
@@ -329,10 +319,6 @@ def _device_ends(step: Int64s, end: Int64s, launched: Int64s) -> Int64s:
 
     Work on a stream of its own that still runs after all work of the next step (copies of a checkpoint, an all-reduce
     beside several steps) does not count: the steps after it would take no time.
-
-    Args:
-        step, end: index of the step that launched each piece of work, and its end (ns).
-        launched: how many pieces each step launched.
     """
     ends = np.full(len(launched), np.iinfo(np.int64).min)
     order = np.argsort(step, kind="stable")
@@ -367,10 +353,6 @@ def _mark_incomplete(steps: Steps, events: Int64s, unanswered: Int64s) -> None:
 
     Steps differ for good reasons (accumulated gradients, sequences of any length), so a step counts as cut off only if
     it has less than all others, or less than the one before it and launches whose work is missing.
-
-    Args:
-        events: how much device work each step launched, or how many operators it ran if no work is recorded.
-        unanswered: launches of each step whose work is not in the recording.
     """
     if not events.any():
         return

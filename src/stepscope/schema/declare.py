@@ -175,11 +175,7 @@ class SchemaTable:
         return described
 
     def describing(self, events: str) -> str:
-        """The condition in SQL that keeps descriptions of the events that a query finds.
-
-        Args:
-            events: the query for their `rank` and `id`, with `{events}` for the name of their table.
-        """
+        """The condition in SQL that keeps descriptions of the events that a query finds."""
         references = [(name, f"(rank, {name}) IN ({events.format(events=of)})") for name, of in self.describes.items()]
         if len(references) == 1:
             ((name, among),) = references

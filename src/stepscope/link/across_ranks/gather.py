@@ -103,12 +103,7 @@ class _Distinct:
 
 
 def gather(ranks: Sequence[RankInfo], recordings: Iterable[tuple[int, int, pa.Table]]) -> Collectives:
-    """Collects the collectives of all ranks.
-
-    Args:
-        ranks: what is known of each, by rank.
-        recordings: rank, span and the columns `READ` of each recording, by rank and span.
-    """
+    """Collects the collectives of all ranks."""
     place = {rank_info.rank: at for at, rank_info in enumerate(ranks)}
     origin = min((rank_info.epoch_ns for rank_info in ranks if rank_info.epoch_ns is not None), default=0)
     group, kind = _Distinct(_GROUP), _Distinct(_KIND)

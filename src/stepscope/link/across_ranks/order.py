@@ -127,12 +127,7 @@ def _middle(first: Run) -> int:
 
 
 def pair(first: Run, other: Run, *, aligned: bool) -> Int64s:
-    """For each collective of `one` the index of its partner in `other`, or -1.
-
-    Args:
-        first, other: the collectives.
-        aligned: whether their times are by clocks that agree.
-    """
+    """For each collective of `one` the index of its partner in `other`, or -1."""
     if aligned:
         return np.arange(len(first)) if _met_in_order(first, other) else pair_by_time(first, other)
     if same_order(first, other) and _near(other.end - first.end).mean() >= _SAME_SHIFT:
