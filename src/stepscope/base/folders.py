@@ -1,4 +1,4 @@
-"""Folders: walked, and named so that they stay the same when the process changes its own."""
+"""Folders: walked, named so that they stay the same when the process changes its own, and those of the user's files."""
 
 from __future__ import annotations
 
@@ -40,3 +40,21 @@ def walked(folder: Path, refused: Callable[[OSError], object] = lambda _: None) 
             inside = [f"{here}/{name}" for name in folders]
             places += filter(os.path.islink, inside)
             yield Path(here), names
+
+
+def config_folder() -> Path:
+    """The folder of the user's configuration of StepScope: files about devices."""
+    return user_folder("XDG_CONFIG_HOME", ".config")
+
+
+def user_folder(variable: str, usual: str) -> Path:
+    """The folder for StepScope's files of a kind, by the rules of XDG.
+
+    If no home is known (a container's user without an entry in `passwd`), it is one that can neither
+    be read nor made.
+    """
+    named = os.environ.get(variable)
+    try:
+        return (Path(named) if named else Path.home() / usual) / "stepscope"
+    except RuntimeError:
+        return Path(os.devnull) / "stepscope"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stepscope.base.complete_file import complete_output
 from stepscope.base.errors import UsageError
-from stepscope.base.home import config_folder
+from stepscope.base.folders import config_folder
 from stepscope.base.quoting import toml_string
 from stepscope.costs.hardware import Hardware, load_hardware, parse_hardware
 

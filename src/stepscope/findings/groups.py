@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.attribution import HOST_CALLS
+from stepscope.base.grouping import merge_rows
 from stepscope.base.quoting import sql_literal
 from stepscope.costs import PRODUCTS, kernel_class, model_of, product_type, tensor_core_use
 from stepscope.costs.call import parse_call
-from stepscope.findings.merged_rows import merge_rows
 from stepscope.schema.device_work import WORK
 
 if TYPE_CHECKING:

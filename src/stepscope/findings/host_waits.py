@@ -1,17 +1,19 @@
 """Sorts the waits of a device for its host: many short ones, few long ones, and those in which the host itself waits. A
-wait has one sort only."""
+wait has one sort only. In the longest, it looks for the runtime call, operator, frame or range that fills each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from stepscope.analysis.recording import every_step
 from stepscope.analysis.steps.parts import IDLE_PARTS, WAITING
-from stepscope.findings.gap_fillers import Filler, Gap, find_fillers
+from stepscope.base.grouping import grouped
+from stepscope.base.quoting import sql_literal
 
 if TYPE_CHECKING:
     from stepscope.analysis.overview import Times
@@ -19,6 +21,177 @@ if TYPE_CHECKING:
     from stepscope.analysis.steps.breakdown import Breakdown
     from stepscope.analysis.steps.breakdown import HostWaits as Waits
     from stepscope.query.scope import Scope
+
+Row = dict[str, Any]
+
+_SLOW_NS = 1_000_000
+_SLOWER = 100
+"""A first use takes at least this time, and this many times the median of its name."""
+
+
+class Gap(NamedTuple):
+    """A gap of a recording's devices (ns); `step` is None if none is marked."""
+
+    rank: int
+    span: int
+    step: int | None
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Filler:
+    """What fills most of a gap.
+
+    Args:
+        kind: runtime, operator, annotation, python or overhead.
+        name: of the calls or of the event.
+        calls: how many calls; 1 for any other event.
+        covered_ns: how much of the gap they cover (ns).
+        dur_ns: their duration, including time before and after the gap (ns).
+        operator: innermost operator around a runtime call, if recorded.
+        frame: innermost Python frame or range around a call or operator, if recorded.
+        is_first_use: whether nothing of this name took as long again.
+    """
+
+    kind: str
+    name: str
+    calls: int
+    covered_ns: int
+    dur_ns: int
+    operator: str | None
+    frame: str | None
+    is_first_use: bool
+
+
+_GAPS = "gap (gap, rank, span, start_ns, end_ns) AS (VALUES {gaps})"
+_OVERLAP = "least(event.start_ns + event.dur_ns, gap.end_ns) - greatest(event.start_ns, gap.start_ns)"
+_INSIDE = """
+    FROM gap JOIN (SELECT * FROM host_event
+        WHERE start_ns < {last} AND start_ns + dur_ns > {first} AND {chosen}) AS event
+    ON event.rank = gap.rank AND event.span = gap.span
+        AND event.start_ns < gap.end_ns AND event.start_ns + event.dur_ns > gap.start_ns
+"""
+_CALLS = f"""
+    WITH {_GAPS}
+    SELECT gap.gap, event.kind, event.name, event.role, count(*) AS calls,
+        sum({_OVERLAP})::BIGINT AS covered_ns, sum(event.dur_ns)::BIGINT AS dur_ns, max(event.dur_ns) AS max_ns,
+        arg_max(event.id, event.dur_ns) AS id, arg_max(event.thread, event.dur_ns) AS thread,
+        arg_max(event.start_ns, event.dur_ns) AS start_ns
+    {_INSIDE.replace("{chosen}", "kind = 'runtime'")}
+    GROUP BY ALL HAVING 2 * sum({_OVERLAP}) >= any_value(gap.end_ns - gap.start_ns)
+"""
+_EVENTS = f"""
+    WITH {_GAPS}
+    SELECT gap.gap, event.kind, event.name, event.role, 1 AS calls, {_OVERLAP} AS covered_ns,
+        event.dur_ns, event.dur_ns AS max_ns, event.id, event.thread, event.start_ns
+    {_INSIDE.replace("{chosen}", "kind IN ('operator', 'annotation', 'python', 'overhead')")}
+    WHERE 2 * ({_OVERLAP}) >= gap.end_ns - gap.start_ns AND event.role IS DISTINCT FROM 'step'
+    ORDER BY gap.gap, event.dur_ns, event.depth DESC
+"""
+_ENDED_BY = f"""
+    WITH {_GAPS}
+    SELECT DISTINCT gap.gap, launch.thread
+    FROM gap JOIN device_event AS work
+        ON work.rank = gap.rank AND work.span = gap.span AND work.start_ns = gap.end_ns
+    JOIN host_event AS launch ON launch.rank = work.rank AND launch.id = work.launch_id
+"""
+_SAME_NAME = """
+    WITH slow (gap, rank, span, kind, name, max_ns) AS (VALUES {fillers})
+    SELECT gap, count(id) AS calls, median(dur_ns) AS median_ns, min(start_ns) AS first_ns,
+        count(DISTINCT coalesce(step, -1)) FILTER (2 * dur_ns >= max_ns) AS steps
+    FROM slow LEFT JOIN host_event USING (rank, span, kind, name) GROUP BY gap
+"""
+_LAUNCHED_BEFORE = """
+    SELECT EXISTS (
+        SELECT 1 FROM device_event AS work JOIN device_event AS before USING (rank, span, name)
+        WHERE work.rank = $rank AND work.launch_id = $id AND before.start_ns < work.start_ns
+    )
+"""
+
+
+def find_fillers(scope: Scope, gaps: Sequence[Gap]) -> dict[Gap, Filler]:
+    """Finds what fills each gap: runtime calls of one name that cover half of it, otherwise the innermost event that
+    does, on the thread that launched the work after it, or on any other. A gap has no filler if nothing covers half of
+    it.
+    """
+    if not gaps:
+        return {}
+    parameters = {
+        "gaps": ", ".join(f"({n}, {gap.rank}, {gap.span}, {gap.start_ns}, {gap.end_ns})" for n, gap in enumerate(gaps)),
+        "first": min(gap.start_ns for gap in gaps),
+        "last": max(gap.end_ns for gap in gaps),
+    }
+    calls, events, ended = (
+        grouped(scope.sql(query.format(**parameters)).to_pylist(), itemgetter("gap"))
+        for query in (_CALLS, _EVENTS, _ENDED_BY)
+    )
+    chosen = {
+        n: _chosen(calls.get(n, []), events.get(n, []), ended.get(n, []))
+        for n in range(len(gaps))
+        if n in calls or n in events
+    }
+    slow = {
+        n: (gaps[n], row)
+        for n, row in chosen.items()
+        if row["max_ns"] >= _SLOW_NS and row["role"] not in ("synchronize", "copy")
+    }
+    first = _first_uses(scope, slow)
+    return {
+        gaps[n]: _filler(row, bool(calls.get(n)), events.get(n, []), is_first_use=n in first)
+        for n, row in chosen.items()
+    }
+
+
+def _chosen(calls: list[Row], events: list[Row], ended: list[Row]) -> Row:
+    if calls:
+        return max(calls, key=lambda call: call["covered_ns"])
+    threads = {row["thread"] for row in ended}
+    return next((event for event in events if event["thread"] in threads), events[0])
+
+
+def _filler(row: Row, is_call: bool, events: list[Row], *, is_first_use: bool) -> Filler:
+    around = [event for event in events if event["thread"] == row["thread"] and event["max_ns"] >= row["max_ns"]]
+    operator = frame = None
+    if is_call:
+        operator = next((event["name"] for event in around if event["kind"] == "operator"), None)
+    if row["kind"] in ("runtime", "operator"):
+        frames = ("python", "annotation")
+        frame = next((event["name"] for event in around if event["kind"] in frames), None)
+    return Filler(
+        kind=row["kind"],
+        name=row["name"],
+        calls=row["calls"],
+        covered_ns=row["covered_ns"],
+        dur_ns=row["dur_ns"],
+        operator=operator,
+        frame=frame,
+        is_first_use=is_first_use,
+    )
+
+
+def _first_uses(scope: Scope, slow: Mapping[int, tuple[Gap, Row]]) -> set[int]:
+    """Finds events that took long only once: a call that allocates or loads in no other step; the first launch of a
+    kernel, or call of a name, that takes far longer than the others."""
+    if not slow:
+        return set()
+    fillers = ", ".join(
+        f"({n}, {gap.rank}, {gap.span}, {sql_literal(row['kind'])}, {sql_literal(row['name'])}, {row['max_ns']})"
+        for n, (gap, row) in slow.items()
+    )
+    similar = scope.sql(_SAME_NAME.format(fillers=fillers)).to_pylist()
+    return {row["gap"] for row in similar if _is_first_use(scope, *slow[row["gap"]], row)}
+
+
+def _is_first_use(scope: Scope, gap: Gap, row: Row, similar: Row) -> bool:
+    slower = similar["calls"] > 2 and row["max_ns"] >= _SLOWER * similar["median_ns"]
+    if row["role"] in ("launch", "graph_launch"):
+        launch = {"rank": gap.rank, "id": row["id"]}
+        return slower and not scope.value(_LAUNCHED_BEFORE, launch)
+    if row["kind"] == "runtime":
+        return bool(similar["steps"] <= 1)
+    return bool(slower and row["start_ns"] == similar["first_ns"])
+
 
 LARGEST = 5
 FEW, EACH, LONG_NS = 0.5, 0.05, 100_000

@@ -18,19 +18,16 @@ def of_kernels(
     *,
     title: str,
     metric: str,
-    saving: float,
     confidence: Confidence,
     advice: str,
     launched_by: Callable[[Group], str | None] | None = None,
     lost: tuple[Callable[[Group], float | None], str] | None = None,
     **columns: Callable[[Group], Any],
 ) -> Iterator[Finding]:
-    """Yields a finding if the chosen device work takes more than a share of the step, if it has enough.
+    """Yields a finding if the chosen device work takes more than a share of the step, all of which may be saved.
 
     Args:
         title: the title, with `{}` for the time.
-        metric: the name of the time.
-        saving: largest share of the time that could be saved.
         launched_by: the operator whose host time a group's cure saves, too; None for none.
         lost: the time of a group that counts (ns), and the same in SQL over its work; None for all.
         columns: further columns of the evidence.
@@ -49,7 +46,6 @@ def of_kernels(
         title=title.format(facts.amount(time_ns)),
         metric=metric,
         time_ns=time_ns,
-        saving_ns=saving * time_ns,
         hidden_ns=facts.hidden_in(f"kind = 'operator' AND device_ns > 0 AND name IN ({listed})") if names else 0.0,
         confidence=confidence,
         evidence=first(by_kernel(facts.steps, groups, of_group, **columns)),

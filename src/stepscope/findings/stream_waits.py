@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.steps.gaps import OTHER
+from stepscope.base.grouping import merge_rows
 from stepscope.base.units import ratio_text
-from stepscope.findings.merged_rows import merge_rows
 from stepscope.schema.device_work import WORK
 
 if TYPE_CHECKING:

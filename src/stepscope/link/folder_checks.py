@@ -33,9 +33,7 @@ def left_out(files: Sequence[tuple[str, str]]) -> CheckResult:
     label, reason = files[0] if files else ("", "")
     others = f" and {len(files) - 1} more" if len(files) > 1 else ""
     return CheckResult(
-        WARNING if files else OK,
-        len(files),
-        f"{label}{others} could not be read and is in no answer: {reason}.",
+        WARNING if files else OK, len(files), f"{label}{others} could not be read and is in no answer: {reason}."
     )
 
 

@@ -20,13 +20,12 @@ from stepscope.link.collectives import find_collectives
 from stepscope.link.columns import assembled, codes, from_codes, integers, numbers
 from stepscope.link.device import KINDS, NO_WORK, Device, clip_overruns, read_device
 from stepscope.link.device_time import NOT_MEASURED, sum_device_time
-from stepscope.link.graph_nodes import created_at
 from stepscope.link.host import Host, nest_host
 from stepscope.link.launches import link_launches
 from stepscope.link.modules import Modules, find_modules, spread_modules
 from stepscope.link.phases import find_phases
 from stepscope.link.recursion import find_recursion
-from stepscope.link.replays import link_replays
+from stepscope.link.replays import created_at, link_replays
 from stepscope.link.stacks import find_stacks
 from stepscope.link.steps import find_steps, steps_of_events
 from stepscope.schema.arrays import Int32s, Int64s

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from stepscope.formats.vocabulary import step_number
 from stepscope.link.columns import texts_at, words
 from stepscope.link.device import Device
-from stepscope.link.first_step import ENOUGH_STEPS, SLOW_FIRST
 from stepscope.link.host import (
     ANNOTATION,
     BACKWARD,
@@ -34,6 +33,13 @@ from stepscope.link.host import (
 )
 from stepscope.link.period import find_period
 from stepscope.schema.arrays import Int64s
+
+SLOW_FIRST = 1.5
+"""A first step that takes more than so many times the median of the others, and longer than any of them,
+distorts their mean: warm-up of libraries and of the recorder easily doubles a step."""
+ENOUGH_STEPS = 3
+"""With fewer steps, including the first, the others have no meaningful median."""
+
 
 _STARVED = 0.8
 """A last step was cut off if it has less than this share of the device events of each step before it, or of the one

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from stepscope.base.home import config_folder
+from stepscope.base.folders import config_folder
 from stepscope.base.plugins import are_none, metadata_folders
 from stepscope.query.declare import Question
 from stepscope.query.event_filter import EventFilter

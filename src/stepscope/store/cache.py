@@ -22,8 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from stepscope.base.folders import walked
-from stepscope.base.home import user_folder
+from stepscope.base.folders import user_folder, walked
 from stepscope.store.code_digest import code_digest
 from stepscope.store.manifest import UNFINISHED, holds_only_a_store, is_store
 

@@ -28,7 +28,7 @@ QUICK = (
     "input_bound",
     "communication_bound",
     "copies.copy_bound",
-    "devices_in_turn",
+    "low_utilization.devices_in_turn",
     "host_bound",
     "single_gaps.cold_start",
     "single_gaps",
@@ -64,8 +64,8 @@ ALL = (
     "chains.separate_gemms",
     "chains.small_kernels",
     "chains.elementwise_chains",
-    "moved_tensors.layout_conversions",
-    "moved_tensors.copies_and_casts",
+    "products.layout_conversions",
+    "products.copies_and_casts",
     "unfused_optimizer",
     "unfused_attention",
     "grids.small_grids",
@@ -87,8 +87,8 @@ ALL = (
     "data_parallel",
     "host_use",
     "host_use.host_flagged",
-    "primitives.reference_primitives",
-    "primitives.layout_reorders",
+    "host_use.reference_primitives",
+    "host_use.layout_reorders",
 )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
+from stepscope.base.grouping import merge_rows
 from stepscope.base.units import count_text
 from stepscope.costs import kernel_class
 from stepscope.findings.cures import compile_it, graphs, joined
 from stepscope.findings.declare import LEADING, Finding, Threshold, of_time, rule, worth
 from stepscope.findings.facts import Facts, Row, first
-from stepscope.findings.merged_rows import merge_rows
 from stepscope.findings.sequence import Piece, host_ns
 
 _SHORT = Threshold("duration of a kernel", 10_000, "ns", "TraceLens: a kernel below 10 µs is short")

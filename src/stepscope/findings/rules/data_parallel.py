@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
+from stepscope.base.grouping import merge_rows
 from stepscope.base.units import bytes_text, count_text, plural
 from stepscope.costs import work
 from stepscope.findings.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.findings.facts import Facts, Row, first
-from stepscope.findings.merged_rows import merge_rows
 
 _DEVICES = Threshold("devices of a process", 1, "count", "TensorBoard profiler plugin: DataParallel on more than one")
 

@@ -65,7 +65,6 @@ def small_grids(facts: Facts) -> Iterator[Finding]:
         _EMPTY,
         title=f"Kernels with fewer blocks than {processors(facts)} leave some idle: as much as a device idle for {{}}",
         metric="kernels' time times the part of multiprocessors without a block, per step",
-        saving=1,
         confidence="low",
         advice=f"Raise the batch size, stack small calls into one ({joined('torch.bmm' * facts.in_pytorch, 'grouped products')}), or run "
         "independent parts on streams of their own.",
@@ -99,7 +98,6 @@ def low_occupancy(facts: Facts) -> Iterator[Finding]:
         _SLOW,
         title="Kernels with an occupancy below 25 % take {}",
         metric="time of kernels of low occupancy, per step",
-        saving=1,
         confidence="low",
         advice="Look at their registers and shared memory in `stepscope kernels --by properties`; use "
         "other block sizes in your own kernels; otherwise fused kernels, or those of a newer library.",

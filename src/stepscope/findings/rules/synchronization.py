@@ -8,11 +8,11 @@ import numpy as np
 
 from stepscope.analysis.recording import Array, recordings
 from stepscope.analysis.steps.gaps import WAITS_FOR_DEVICE
+from stepscope.base.grouping import merge_rows
 from stepscope.base.units import mean_count_text, plural, ratio_text
 from stepscope.findings.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.findings.facts import Facts, Row, first
 from stepscope.findings.host_waits import LONG_NS, waiting_parts
-from stepscope.findings.merged_rows import merge_rows
 
 _SHARE = worth("time the device is idle when such calls return", 0.02, "ours: below it there is little to win")
 _CALLS_PER_STEP = Threshold("such calls per step", 0.5, "count", "ours: what happens once is no habit")

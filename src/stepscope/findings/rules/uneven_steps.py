@@ -13,7 +13,7 @@ from stepscope.base.grouping import grouped
 from stepscope.base.units import ratio_text, time_text
 from stepscope.findings.declare import Finding, Threshold, rule
 from stepscope.findings.facts import Facts, Row, first
-from stepscope.link.first_step import ENOUGH_STEPS, SLOW_FIRST
+from stepscope.link.steps import ENOUGH_STEPS, SLOW_FIRST
 
 _SHARE = Threshold(
     "how much more a mean step waits than the median one, of the median step",

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from itertools import chain
 from math import prod
 
+from stepscope.base.grouping import merge_rows
 from stepscope.base.units import plural, ratio_text
 from stepscope.costs import work
 from stepscope.findings.declare import Finding, Threshold, of_time, rule, worth
 from stepscope.findings.facts import Facts, Row, first
-from stepscope.findings.merged_rows import merge_rows
 from stepscope.findings.sequence import Piece, Sequence, host_ns
 
 _SHARE = worth("all kernels of such attention", 0.05)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from stepscope.base.home import user_folder
+from stepscope.base.folders import user_folder
 
 
 def test_variable_goes_before_the_home_folder(monkeypatch, tmp_path):
