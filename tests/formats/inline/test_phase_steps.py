@@ -3,7 +3,8 @@ import json
 import pytest
 
 from stepscope.api.trace import open_trace
-from stepscope.base.errors import DamagedSourceError
+from stepscope.base.errors import DamagedSourceError, SourceError
+from stepscope.base.recorder_files import FILE_VERSIONS
 from stepscope.formats.damage import check_strict
 from stepscope.query.ask import ask
 from stepscope.questions.invariants import invariants
@@ -39,6 +40,21 @@ def test_files_of_version_1_have_0_for_memory_that_was_not_read_and_no_peak(read
     samples = [[6, 100, 0, 60, 0, 40, 0], [7, 100, 0, 60, 0, 40, 5000]]
     _, tables = read({**_summary(samples, (*COLUMNS, "memory_bytes")), "version": 1})
     assert [row[3:] for row in _rows(tables) if row[1] == "step"] == [(None, None), (5000, None)]
+
+
+def test_files_of_version_5_have_other_names_for_weights_and_maxima(read):
+    before = _summary([[6, 100, 0, 60, 0, 40, 3, 330]], (*COLUMNS, "stands_for", "stands_for_ns"))
+    _, tables = read({**before, "version": 5, "step": {"mean_ns": 100.0, "largest_ns": 170}})
+    step = tables.phase_step.to_pylist()[0]
+    assert (step["weight"], step["weight_ns"], tables.phase["max_ns"][0].as_py()) == (3, 330, 170)
+    assert tables.report.dropped == 0
+
+
+@pytest.mark.parametrize("name", FILE_VERSIONS)
+def test_a_version_that_is_not_known_is_refused(read, name):
+    newer = {**_summary([]), "format": name, "version": FILE_VERSIONS[name] + 1}
+    with pytest.raises(SourceError, match=f"reads up to {FILE_VERSIONS[name]}"):
+        read(newer)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stepscope.base.errors import SourceError
+from stepscope.base.recorder_files import FILE_VERSIONS
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.tables import Facts
 
@@ -31,6 +32,10 @@ ERRORS = {
         "A file of inline measurements or phases is complete but has no measurement. The job ended within the "
         "first steps, which do not count; let it run longer."
     ),
+    "newer-recording": (
+        "A file of inline measurements, phases or host usage has a higher version than this StepScope knows, so its "
+        "numbers could be misread. Read it with the StepScope that recorded it, or a later one."
+    ),
 }
 
 
@@ -48,7 +53,7 @@ def load(
     """Reads a JSON document.
 
     Raises:
-        SourceError: it cannot be opened, is too large, or is not JSON.
+        SourceError: it cannot be opened, is too large, is not JSON, or comes from a newer recorder.
     """
     with member.open() as stream:
         text = stream.read(max_bytes + 1)
@@ -57,9 +62,25 @@ def load(
     try:
         # NaN and Infinity, which Python writes though JSON lacks them, are no numbers.
         loaded = json.loads(strip_bom(text).decode("utf-8", errors="replace"), parse_constant=lambda _: None)
-        return replace_surrogates(loaded) if b"\\u" in text else loaded
+        loaded = replace_surrogates(loaded) if b"\\u" in text else loaded
     except (ValueError, RecursionError) as error:
         raise refused(member, f"not a complete JSON document: {error}") from None
+    for result in loaded if isinstance(loaded, list) else [loaded]:
+        _check_version(result, member)
+    return loaded
+
+
+def _check_version(result: Any, member: Member) -> None:
+    if not isinstance(result, dict):
+        return
+    newest = FILE_VERSIONS.get(str(result.get("format")))
+    version = result.get("version")
+    if newest is not None and isinstance(version, int) and version > newest:
+        raise SourceError(
+            f"{member.label}: its version of {result['format']} is {version}, and this StepScope reads up to {newest}",
+            hint="read it with the StepScope that recorded it, or a later one",
+            slug="newer-recording",
+        )
 
 
 def replace_surrogates(loaded: Any) -> Any:

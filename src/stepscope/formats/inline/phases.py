@@ -36,6 +36,9 @@ _METADATA = (
     "rank_disagreement",
 )
 
+_RENAMED = {"stands_for": "weight", "stands_for_ns": "weight_ns", "largest_ns": "max_ns"}
+"""Fields of files up to version 5."""
+
 Row = dict[str, Any]
 
 
@@ -163,6 +166,7 @@ def _row(name: str, phase: Any, steps: int | None) -> Row | None:
     mean = _within(phase.get("mean_ns"), MAX_NS)
     if mean is None:
         return None
+    phase = {_RENAMED.get(field, field): value for field, value in phase.items()}
     statistics = _object(phase.get("statistics"))
     return {
         "phase": name,
@@ -242,7 +246,8 @@ def _places(columns: Any) -> dict[str, int]:
     """The place of each value in a row: by phase, `step`, `time` and the memory's columns."""
     if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
         return {}
-    return {name if name in _NO_TIME else name.removesuffix("_ns"): place for place, name in enumerate(columns)}
+    names = [str(_RENAMED.get(name, name)) for name in columns]
+    return {name if name in _NO_TIME else name.removesuffix("_ns"): place for place, name in enumerate(names)}
 
 
 def _values(sample: Any, places: Mapping[str, int]) -> dict[str, int] | None:

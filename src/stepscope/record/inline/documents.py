@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from stepscope.base.ranks import Process
+from stepscope.base.recorder_files import FILE_VERSIONS
 from stepscope.base.statistics import Statistics, describe, describe_blocks, overhead
 from stepscope.base.step_phases import PHASES, RECORDED_PHASES
 from stepscope.record.inline.events import Event, Measured
@@ -19,15 +20,6 @@ from stepscope.record.job.exit_reason import ExitReason
 from stepscope.record.phases.phases import COLUMNS, WEIGHT_NS, Phases
 from stepscope.record.plan import Entry
 from stepscope.record.targets.copies import Copied
-
-VERSION = 3
-"""2: a measurement stands for several iterations, which means and statistics cover. 3: adds the total time of all
-iterations; the mean iteration covers all that count."""
-HOST_VERSION = 2
-PHASES_VERSION = 5
-"""2: steps have peak memory, and null instead of 0 if memory was not read. 3: adds what the allocator held. 4: a step
-stands for several, which means, shares and statistics cover. 5: adds the total time of all steps; the mean step, to
-which shares refer, covers all of them, the phases' means the timed steps."""
 
 ENDED_FIRST = "the recording ended before its turn"
 """The reason for an event without measurement: the job ran fewer iterations than the plan takes."""
@@ -42,6 +34,10 @@ def file_name(process: Process, kind: str, *, by_pid: bool = False) -> str:
     """`<host>.<rank>.<kind>.json`, with the process number where asked for or launchers disagree about the rank."""
     host = f"{process.host}.pid{process.pid}" if by_pid or process.disagreement else process.host
     return f"{host}.{process.rank}.{kind}.json"
+
+
+def _form(name: str) -> dict[str, Any]:
+    return {"format": name, "version": FILE_VERSIONS[name]}
 
 
 def _script() -> str:
@@ -134,8 +130,7 @@ def inline_document(
         cost = asdict(overhead([row[:3] for row in iterations.rows]))
     plan = measured.plan
     return {
-        "format": "stepscope.inline",
-        "version": VERSION,
+        **_form("stepscope.inline"),
         **process.fields(),
         "script": _script(),
         "avg_iter_time_ms": _mean_ms(undisturbed.total_ns, undisturbed.weight),
@@ -221,8 +216,7 @@ def phases_document(
             "idle_steps": phases.device_idle,
         }
     summary: dict[str, Any] = {
-        "format": "stepscope.phases",
-        "version": PHASES_VERSION,
+        **_form("stepscope.phases"),
         **process.fields(),
         "script": _script(),
         "start_epoch_ns": started_epoch_ns,
@@ -266,8 +260,7 @@ def phases_document(
 def host_document(figures: Mapping[str, Any], process: Process, started_epoch_ns: int) -> dict[str, Any]:
     """The figures of `HardwareSampler` for a sampled script, as `<host>.<rank>.host.json` holds them."""
     return {
-        "format": "stepscope.host",
-        "version": HOST_VERSION,
+        **_form("stepscope.host"),
         **process.fields(),
         "start_epoch_ns": started_epoch_ns,
         "host": dict(figures),
