@@ -45,6 +45,8 @@ class Job:
     jitter: float = 0.02
     input_ns: int = 300_000
     """time in which the loader's worker prepares a batch, two ahead at most"""
+    prefetched: int = 0
+    """batches that the loader has ready when the recording starts"""
     operator_ns: int = 12_000
     launch_ns: int = 4_000
     launch_delay_ns: int = 1_500
@@ -68,6 +70,32 @@ class Job:
     queue_limit: int = 1024
     cuda_graph: bool = False
     """forward is replayed from a CUDA graph"""
+    compiled: bool = False
+    """layers run as regions of torch.compile, with kernels of Triton"""
+    training: bool = True
+    """without it a step is a batch that a server answers: no backward, no optimizer"""
+    accumulation: int = 1
+    """forwards and backwards of a step without pipeline, of which the last reduces gradients"""
+    attention: str = ""
+    """fused, or unfused: a product, a softmax and a product of `attention_ns` each, where the fused kernel takes it once"""
+    attention_ns: int = 100_000
+    small_operators: int = 0
+    """further operators of a layer, each with a kernel of `small_ns`"""
+    small_ns: int = 2_500
+    recomputes: bool = False
+    """backward runs each layer's forward again, as activation checkpoints do"""
+    reads_layers: bool = False
+    """`.item()` after each layer"""
+    allocates_ns: int = 0
+    """time of each cudaMalloc (one a layer) and of the step's cudaFree, which waits for the device"""
+    pinned: bool = True
+    """batches lie in pinned memory; from other memory the copy takes three times as long and its call blocks"""
+    stall_ns: int = 0
+    """in each step the Python of one rank, drawn anew, stops for so long"""
+    pause: tuple[int, int] = (0, 0)
+    """(step, ns): the Python of all ranks stops in this step"""
+    first_use_ns: int = 0
+    """time that the first launch of each kernel takes longer, as it loads the kernel"""
     clock_offset_ns: tuple[int, ...] = (0,)
     """by how much a host's clock is ahead, host by host, repeated as needed"""
     clock_drift_ppb: tuple[int, ...] = (0,)

@@ -1,9 +1,9 @@
 """One rank of a job: runs the training loop and leaves its moments and events."""
 
 import random
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from tests.simulated_job.job import Delay, Job
@@ -15,6 +15,13 @@ COMPUTE = 7
 GEMM = "ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn"
 RELU = "void at::native::vectorized_elementwise_kernel<4, at::native::relu_kernel, std::array<char*, 2ul> >"
 ADAM = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor<float, 4>>"
+TRITON = "triton_poi_fused_add_relu_0"
+SMALL = "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, float, float>, std::array<char*, 3ul> >"
+FLASH = "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 64, 4> >"
+FLASH_BACKWARD = (
+    "void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<pytorch_flash::Flash_bwd_kernel_traits<64> >"
+)
+SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<c10::BFloat16, c10::BFloat16, float, 10, false, false>"
 HOST_TO_DEVICE, DEVICE_TO_HOST = "Memcpy HtoD (Pinned -> Device)", "Memcpy DtoH (Device -> Pinned)"
 _NCCL = {
     "all_reduce": ("allreduce", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"),
@@ -36,6 +43,74 @@ class Event:
     """correlation whose arrow starts (a launch) or ends (a kernel) here"""
 
 
+@dataclass(frozen=True)
+class Work:
+    """An operator of a layer with its kernel, and the kernels of its gradient, each of which takes as long."""
+
+    operator: str
+    kernel: str
+    kind: str
+    ns: int
+    node: str
+    gradients: int = 1
+    gradient_kernel: str = ""
+    args: str = ""
+
+
+Tape = list[list[tuple[Work, int]]]
+"""The operators of each layer, as autograd recorded them."""
+
+
+def works(job: Job) -> list[Work]:
+    """The operators of a layer, in the order of forward."""
+    product = Work("aten::addmm", GEMM, "GEMM", job.gemm_ns, "AddmmBackward0", 2, GEMM)
+    relu = Work(
+        "aten::relu", TRITON if job.compiled else RELU, "elementwise", job.elementwise_ns, "ReluBackward0", 1, RELU
+    )
+    small = Work("aten::mul", SMALL, "elementwise", job.small_ns, "MulBackward0", 1, SMALL)
+    ns, attention = job.attention_ns, []
+    if job.attention == "fused":
+        attention = [
+            Work("aten::_flash_attention_forward", FLASH, "attention", ns, "FlashAttentionBackward0", 2, FLASH_BACKWARD)
+        ]
+    elif job.attention == "unfused":
+        scores, types = "[16, 1024, 1024]", ', "Input type": ["c10::BFloat16", {}]'
+        first, second = "[16, 1024, 64], [16, 64, 1024]", f"{scores}, [16, 1024, 64]"
+        attention = [
+            Work(
+                "aten::bmm",
+                GEMM,
+                "attention",
+                ns,
+                "BmmBackward0",
+                2,
+                GEMM,
+                f', "Input Dims": [{first}]' + types.format('"c10::BFloat16"'),
+            ),
+            Work(
+                "aten::_softmax",
+                SOFTMAX,
+                "attention",
+                ns,
+                "SoftmaxBackward0",
+                1,
+                SOFTMAX.replace("forward", "backward"),
+                f', "Input Dims": [{scores}, [], []]' + types.format('"Scalar", "Scalar"'),
+            ),
+            Work(
+                "aten::bmm",
+                GEMM,
+                "attention",
+                ns,
+                "BmmBackward0",
+                2,
+                GEMM,
+                f', "Input Dims": [{second}]' + types.format('"c10::BFloat16"'),
+            ),
+        ]
+    return [product, *attention, relu, *[small] * job.small_operators]
+
+
 class Process:
     """One rank: runs the training loop and leaves its moments and events."""
 
@@ -55,6 +130,9 @@ class Process:
         self.step = 0
         self.batches = [start]
         self.taken: list[int] = []
+        self.loaded: set[str] = set()
+        self.sequence = 0
+        self.tapes: deque[Tape] = deque()
 
     # --- the host -------------------------------------------------------------------------------------------
 
@@ -97,7 +175,9 @@ class Process:
         """Launches a kernel or copy; with `join` it starts to transfer when all ranks have arrived there."""
         queue, limit = self.queue[stream], self.job.queue_limit
         full = [(queue[-limit], 0, "queue", call)] if len(queue) >= limit else []
-        _, called = self.runtime(call, self.job.launch_ns, *full, kind="launch")
+        loads = 0 if name in self.loaded else self.job.first_use_ns
+        self.loaded.add(name)
+        _, called = self.runtime(call, self.job.launch_ns + loads, *full, kind="launch")
         delayed = (called, self.varied(self.job.launch_delay_ns), "launch_delay", call)
         start = self.begin(stream, delayed)
         queue.append(start)
@@ -143,6 +223,11 @@ class Process:
         tail = (self.streams[stream], 2_000, "synchronize", "cudaStreamSynchronize")
         start, end = self.runtime("cudaStreamSynchronize", 1_500, tail, kind="synchronize")
         self.waited("Stream Sync", stream, start, end)
+
+    def synchronize_with(self, call: str) -> None:
+        """A call that takes `allocates_ns` and waits for all streams."""
+        tails = [(tail, 2_000, "synchronize", call) for tail in self.streams.values()]
+        self.runtime(call, self.job.allocates_ns, *tails, kind="synchronize")
 
     def waited(self, kind: str, stream: int, start: int, end: int, on: str = "") -> None:
         if self.job.sync_records:
@@ -214,7 +299,8 @@ class Process:
         """Waits for the batch; the loader's worker is two batches ahead at most."""
         step, late = len(self.taken), sum(d.ns for d in self.job.delays if self.hit_by(d, "input"))
         room = [(self.taken[step - 2], 0, "wait", "loader")] if step >= 2 else []
-        prepared = (self.batches[-1], self.varied(self.job.input_ns) + late, "input", "loader")
+        ns = 0 if step < self.job.prefetched else self.varied(self.job.input_ns) + late
+        prepared = (self.batches[-1], ns, "input", "loader")
         self.batches.append(self.moments.after(self.rank, prepared, *room))
         loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
         with self.call(loader, "user_annotation"):
@@ -227,16 +313,58 @@ class Process:
         gemm, relu = (self.longer(kind, "forward", job.layers) for kind in ("GEMM", "elementwise"))
         if job.cuda_graph:
             return self.replay(gemm, relu)
+        tape: Tape = []
         for layer in range(job.layers):
-            with self.call(f"nn.Module: layers.{layer}", "user_annotation"):
-                with self.call("aten::linear"), self.call("aten::addmm"):
-                    self.launch(GEMM, "GEMM", job.gemm_ns + gemm)
-                if layer == job.layers // 2:
-                    self.delay("forward")
-                with self.call("aten::relu"):
-                    self.launch(RELU, "elementwise", job.elementwise_ns + relu)
+            with self.call(f"nn.Module: layers.{layer}", "user_annotation"), self.region():
+                tape.append(self.layer(gemm, relu, delayed=layer == job.layers // 2))
                 self.sum_of_shares()
+            if job.reads_layers:
+                self.read_back()
+        self.tapes.append(tape)
         return None
+
+    def stop(self) -> None:
+        """Python stops: nothing that the recording has a name for."""
+        job = self.job
+        pauses = job.pause[1] if job.pause[0] == self.step else 0
+        stalls = job.stall_ns if random.Random(f"{job.seed} {self.step}").randrange(job.ranks) == self.rank else 0  # noqa: S311
+        if pauses + stalls:
+            stopped = (self.at[MAIN], pauses + stalls, "stop", "Python")
+            self.at[MAIN] = self.moments.after(self.rank, stopped)
+
+    def region(self) -> AbstractContextManager[None]:
+        return self.call("Torch-Compiled Region: 0/0") if self.job.compiled else nullcontext()
+
+    def layer(self, gemm: int, relu: int, *, delayed: bool = False) -> list[tuple[Work, int]]:
+        """The forward of a layer; gives its operators with the numbers that autograd gave them."""
+        job, tape = self.job, []
+        if job.allocates_ns:
+            with self.call("aten::empty"):
+                self.runtime("cudaMalloc", job.allocates_ns, kind="operator")
+        for work in works(job):
+            with self.call("aten::linear") if work.operator == "aten::addmm" else nullcontext():
+                self.sequence += 1
+                tape.append((work, self.sequence))
+                with self.call(
+                    work.operator, args=f'"Sequence number": {self.sequence}, "Fwd thread id": 0{work.args}'
+                ):
+                    self.launch(
+                        work.kernel,
+                        work.kind,
+                        work.ns + {"aten::addmm": gemm, "aten::relu": relu}.get(work.operator, 0),
+                    )
+            if delayed and work.operator == "aten::addmm":
+                self.delay("forward")
+        return tape
+
+    def read_back(self) -> None:
+        """`.item()`: copies a number to the host and waits until all work before it is done."""
+        with self.call("aten::item"), self.call("aten::_local_scalar_dense"):
+            if self.job.pageable:
+                self.copy_and_wait()
+            else:
+                self.copy(DEVICE_TO_HOST, 1_500)
+            self.synchronize(COMPUTE)
 
     def replay(self, gemm: int, relu: int) -> None:
         """The same kernels from one launch of a graph."""
@@ -289,17 +417,20 @@ class Process:
         woken = (self.at[MAIN], self.varied(8_000), "operator", "wakes a thread")
         self.at[AUTOGRAD] = self.moments.after(self.rank, (self.at[AUTOGRAD], 0, "wait", ""), woken)
         self.thread = AUTOGRAD
+        tape = self.tapes.popleft() if self.tapes else [[(work, 0) for work in works(job)]] * job.layers
         for layer in reversed(range(job.layers)):
-            for name in ("ReluBackward0", "AddmmBackward0"):
-                with self.call(f"autograd::engine::evaluate_function: {name}"), self.call(name):
-                    if name == "ReluBackward0":
-                        self.launch(RELU, "elementwise", job.elementwise_ns + relu)
-                        continue
-                    if layer == job.layers // 2:
+            if job.recomputes:
+                with self.node("CheckpointFunctionBackward"):
+                    self.layer(0, 0)
+            for work, number in reversed(tape[layer]):
+                with self.node(work.node, f'"Sequence number": {number}, "Fwd thread id": {MAIN}'):
+                    if work.operator == "aten::addmm" and layer == job.layers // 2:
                         self.delay("backward")
-                    for _ in range(2):
-                        self.launch(GEMM, "GEMM", job.gemm_ns + gemm)
-                    self.sum_of_shares()
+                    longer = {"aten::addmm": gemm, "aten::relu": relu}.get(work.operator, 0)
+                    for _ in range(work.gradients):
+                        self.launch(work.gradient_kernel, work.kind, work.ns + longer)
+                    if work.operator == "aten::addmm":
+                        self.sum_of_shares()
             if reduces and len(data.ranks) > 1:
                 self.collective("all_reduce", data, job.bucket_bytes)
         if reduces and len(data.ranks) > 1:
@@ -307,6 +438,12 @@ class Process:
         self.thread = MAIN
         done = (self.at[AUTOGRAD], self.varied(8_000), "operator", "wakes a thread")
         self.at[MAIN] = self.moments.after(self.rank, (self.at[MAIN], 0, "wait", ""), done)
+
+    @contextmanager
+    def node(self, name: str, args: str = "") -> Iterator[None]:
+        """A node of autograd's graph."""
+        with self.call(f"autograd::engine::evaluate_function: {name}", args=args), self.call(name, args=args):
+            yield
 
     def optimizer(self) -> None:
         longer = self.longer("optimizer", "optimizer", self.job.layers)
@@ -321,34 +458,40 @@ class Process:
         self.step, start = step, self.at[MAIN]
         with self.call(f"ProfilerStep#{step}", "user_annotation"):
             self.fetch()
+            self.stop()
             with self.call("aten::to"), self.call("aten::copy_"):
-                self.copy(HOST_TO_DEVICE, self.job.copy_ns)
+                if self.job.pinned:
+                    self.copy(HOST_TO_DEVICE, self.job.copy_ns)
+                else:
+                    self.copy_and_wait(HOST_TO_DEVICE, 3 * self.job.copy_ns)
             if self.job.exchange:
                 world = self.meetings.groups["world", self.rank]
                 self.collective("all_to_all", world, self.job.bucket_bytes)
                 self.wait_on_device(COMPUTE, world.stream)
             if self.job.pipeline_parallel > 1:
                 self.pipelined()
+            elif self.job.training:
+                for number in range(1, self.job.accumulation + 1):
+                    self.forward()
+                    self.backward(reduces=number == self.job.accumulation)
             else:
                 self.forward()
-                self.backward()
-            self.optimizer()
+            if self.job.training:
+                self.optimizer()
+            if self.job.allocates_ns:
+                self.synchronize_with("cudaFree")
             if self.job.synchronize:
-                with self.call("aten::item"), self.call("aten::_local_scalar_dense"):
-                    if self.job.pageable:
-                        self.copy_and_wait()
-                    else:
-                        self.copy(DEVICE_TO_HOST, 1_500)
-                    self.synchronize(COMPUTE)
+                self.read_back()
         self.steps.append((start, self.at[MAIN]))
 
-    def copy_and_wait(self) -> None:
-        """cudaMemcpyAsync into pageable memory: it returns when all is copied."""
-        name, call = DEVICE_TO_HOST.replace("Pinned", "Pageable"), "cudaMemcpyAsync"
+    def copy_and_wait(self, name: str = DEVICE_TO_HOST, ns: int = 1_500) -> None:
+        """cudaMemcpyAsync from or into pageable memory: it returns when all is copied."""
+        name, call = name.replace("Pinned", "Pageable"), "cudaMemcpyAsync"
         latency = self.varied(self.job.launch_ns + self.job.launch_delay_ns)
         start = self.begin(COMPUTE, (self.at[self.thread], latency, "synchronize", call))
         self.correlation += 1
-        self.run(name, "copy", 1_500, COMPUTE, start, category="gpu_memcpy", args='"bytes": 4')
+        args = f'"bytes": {4 if ns == 1_500 else ns * 20 // 3}'
+        self.run(name, "copy", ns, COMPUTE, start, category="gpu_memcpy", args=args)
         self.correlation -= 1
         self.runtime(call, 0, (self.streams[COMPUTE], 2_000, "synchronize", call), kind="launch")
 
