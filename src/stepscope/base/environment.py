@@ -29,10 +29,10 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_LETTER = re.compile(r"[\W_]+")
 # Both start where a run of such letters does: otherwise each search in a long run would read to its end.
 _ASSIGNED = re.compile(r"(?<![\w.-])((?:(?![A-Za-z])[\w.-])*)([A-Za-z][\w.-]*)=(?!=)[^\s\"']+")
-_OPTION = re.compile(r"(?<![\w.-])((?:(?!--?[A-Za-z])[\w.-])*)(--?[A-Za-z][\w.-]*)(\s+)[^\s-]\S*")
+_OPTION = re.compile(r"(?<![\w.-])((?:[\w.]|-(?![A-Za-z]|-[A-Za-z]))*)(--?[A-Za-z][\w.-]*)(\s+)[^\s-]\S*")
 _OF_A_URL = re.compile(r"(?<=://)[^\s/@\"']+(?=@)")
 _ISSUED = re.compile(
-    r"\b(?:hf_|gh[opsur]_|github_pat_|glpat-|sk-|xox[abp]-|AKIA|ASIA|AIza)[\w-]{16,}|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]+"
+    r"\b(?:hf_|gh[opsur]_|github_pat_|glpat-|sk-|xox[abp]-|AKIA|ASIA|AIza)[\w-]{16,}|\beyJ[\w-]{8,}(?:\.[\w-]+)*"
 )
 """Tokens by the shape in which services issue them, whatever their names."""
 

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 _MIN_LETTERS: Final = 2
 """Fewest letters of a word that is searched for: single letters are in most texts."""
-_ELEMENT: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+_ELEMENT: Final = re.compile(r"\\.|\{[\d,]*\}|\[\^?\]?(?:\\.|[^\]\\])*\]?|.", re.DOTALL)
 _REPEATED: Final = re.compile(r"[*?+{]")
 
 

@@ -17,14 +17,15 @@ from stepscope.plugin import FileFacts, Format, Member, RankTables, ReadOptions,
 
 _LONGEST_LINE = 1 << 14
 _MAX_LINES = 1 << 16
-_LOOKS = re.compile(rb"(?m)^\|?\s*Summary information\s*$")
-_ABOUT = re.compile(r"\|?\s+(?P<name>[A-Z][^:|]*?)\s+:\s+(?P<value>\S.*)")
-_METRIC = re.compile(r"(?P<indent>\s*)(?P<name>[^\s|][^|]*?)\s*:(?:\s+(?P<value>\S.*?))?\s*")
-_SECTION = re.compile(r"(?P<indent>\s+)(?P<name>[A-Z][\w /.-]*)\s*")
+_DEEPEST = 16
+_LOOKS = re.compile(rb"(?m)^\|?[ \t]*Summary information[ \t\r]*$")
+_COLON = re.compile(r":(?!\S)")
+_SECTION = re.compile(r"[A-Z][\w /.-]*")
 _VALUE = re.compile(
-    r"(?P<number>-?\d[\d.]*(?:e[+-]?\d+)?)(?=[\s%A-Za-z]|\Z)\s*(?P<unit>%|[A-Za-z]+(?:/[A-Za-z]+)?)?\s*(?P<rest>.*)"
+    r"(?P<number>-?\d[\d.]*(?:e[+-]?\d+)?)(?=[\s%A-Za-z]|\Z)\s*(?P<unit>%|[A-Za-z]+(?:/[A-Za-z]+)?)?\s*(?P<rest>.*)",
+    re.DOTALL,
 )
-_SHARE = re.compile(r"(?P<share>\d[\d.]*)\s*%(?:\s+(?:of|from)\s+(?P<of>.+))?")
+_SHARE = re.compile(r"(?P<share>\d[\d.]*)\s*%(?:\s+(?:of|from)\s+(?P<of>.+))?", re.DOTALL)
 _NODE = re.compile(r"\(node (\S+)\)")
 _WORDS = ("of", "out", "from")
 """Words after a number that are no unit."""
@@ -104,28 +105,45 @@ def _rows(member: Member, report: ReadReport) -> Iterator[Row]:
     for number, line in enumerate(text_lines(member, _LONGEST_LINE, report)):
         if number >= _MAX_LINES:
             break
-        about = None if measured else _ABOUT.fullmatch(line)
-        if about is not None:
-            yield _row(about["name"], about["value"])
+        if not measured and (about := _about(line)):
+            yield _row(*about)
             continue
         if line.startswith("|"):
             remarks += [line.strip("|- \t")]
             continue
         if not line.strip() or line.startswith("Graphical representation"):
             continue
-        match = _METRIC.fullmatch(line) or _SECTION.fullmatch(line)
-        if match is None:
+        name, value = _metric(line)
+        if not name:
             report.drop("unreadable")
             continue
         yield from _finished(row, remarks, measured=measured)
         remarks, measured = [], True
-        indent = len(match["indent"])
-        while above and above[-1][0] >= indent:
+        indent = len(line) - len(line.lstrip())
+        while above and (above[-1][0] >= indent or len(above) >= _DEEPEST):
             above.pop()
-        above.append((indent, match["name"].strip()))
-        value = match.groupdict().get("value")
+        above.append((indent, name))
         row = None if value is None else _row(" / ".join(name for _, name in above), value)
     yield from _finished(row, remarks, measured=measured)
+
+
+def _about(line: str) -> tuple[str, str] | None:
+    """What a line of the head says of the run: `| Name : value`; None for another line."""
+    name, _, value = line.removeprefix("|").partition(":")
+    is_apart = name[:1].isspace() and name[-1:].isspace() and value[:1].isspace()
+    name, value = name.strip(), value.lstrip()
+    return (name, value) if is_apart and "A" <= name[:1] <= "Z" and "|" not in name and value else None
+
+
+def _metric(line: str) -> tuple[str, str | None]:
+    """The name and the value of a metric, whose colon is not part of a name; a section has no value, another line no
+    name."""
+    colon = _COLON.search(line)
+    if colon is not None:
+        name = line[: colon.start()].strip()
+        return "" if "|" in name else name, line[colon.end() :].strip() or None
+    is_section = line[:1].isspace() and _SECTION.fullmatch(line.strip())
+    return line.strip() if is_section else "", None
 
 
 def _finished(row: Row | None, remarks: list[str], *, measured: bool) -> Iterator[Row]:

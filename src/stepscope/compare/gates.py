@@ -20,12 +20,8 @@ STEP_TIME = "step_time"
 """Names the entire step or iteration in any form: without the profiler, if both sides have such steps."""
 _FORMS_WITH_STEP = ("label", "phase")
 
-_GATE = re.compile(
-    r"""
-    \s* (?P<name>\S.*?) \s* (?P<than>[<>]) \s*
-    (?P<sign>[+-]) \s* (?P<number>\d+(?:\.\d*)?|\.\d+) \s* (?P<unit>%|ns|us|µs|μs|ms|s) \s*
-    """,
-    re.VERBOSE | re.DOTALL,
+_CHANGE = re.compile(
+    r"\s* (?P<sign>[+-]) \s* (?P<number>\d+(?:\.\d*)?|\.\d+) \s* (?P<unit>%|ns|us|µs|μs|ms|s) \s*", re.VERBOSE
 )
 _NS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9}
 
@@ -75,8 +71,9 @@ class Judged:
 
 def parse_gate(text: str) -> Gate:
     """Parses a gate, `step_time > +3%`, `kernel:gemm < -5%`; raises UsageError that says where it becomes invalid."""
-    match = _GATE.fullmatch(text)
-    if match is None:
+    than = max(text.rfind("<"), text.rfind(">"))
+    name, match = text[: max(than, 0)].strip(), _CHANGE.fullmatch(text, than + 1)
+    if match is None or not name:
         place, wrong = _where(text)
         printed = text.replace("\n", " ")
         raise UsageError(
@@ -85,13 +82,13 @@ def parse_gate(text: str) -> Gate:
             slug="bad-gate",
         )
     limit = float(match["number"]) * (-1 if match["sign"] == "-" else 1)
-    kind, colon, after_colon = match["name"].partition(":")
+    kind, colon, after_colon = name.partition(":")
     by = kind.strip() if colon and kind.strip() in ANSWERED_LIKE and not after_colon.startswith(":") else None
     return Gate(
         text=" ".join(text.split()),
-        name=after_colon.strip() if by else match["name"],
+        name=after_colon.strip() if by else name,
         by=by,
-        above=match["than"] == ">",
+        above=text[than] == ">",
         limit=limit / 100 if match["unit"] == "%" else limit * _NS[match["unit"]],
         relative=match["unit"] == "%",
     )

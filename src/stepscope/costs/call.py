@@ -16,7 +16,7 @@ _LONGEST_TEXT = 1 << 20
 _LARGEST_SIZE = 1 << 48
 _MAX_TENSORS = 100_000
 _LONGEST_NUMBER = 64
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|nan)\Z")
+_NUMBER = re.compile(r"[+-]?(\d+(?:\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|nan)\Z")
 
 Value = bool | int | float | str | tuple["Value", ...] | None
 

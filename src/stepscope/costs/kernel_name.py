@@ -28,7 +28,7 @@ _CLASSES = _compiled(
     (
         "optimizer",
         r"adam|adagrad|lamb(functor|stage)|fused_?sgd|sgdfunctor|rmsprop|novograd|"
-        r"multi_tensor_apply_kernel<.*(addcdiv|addcmul|lerp)functor",
+        r"^(?=.*multi_tensor_apply_kernel<).*(addcdiv|addcmul|lerp)functor",
     ),
     (
         "attention",
@@ -52,8 +52,8 @@ _CLASSES = _compiled(
     ),
     (
         "GEMM",
-        r"(?<!fb)gemm|nvjet_|^cijk_|gemv|splitkreduce|matmul|^bmm_|triton_tem_fused_\w*(mm|linear)|"
-        r"cutlass.*(tensorop|device_kernel)|xmma|dot_kernel|fused_moe_kernel|cublas|_scaled_mm|"
+        r"(?<!fb)gemm|nvjet_|^cijk_|gemv|splitkreduce|matmul|^bmm_|triton_tem_fused_\w{0,60}(mm|linear)|"
+        r"cutlass.{0,120}(tensorop|device_kernel)|xmma|dot_kernel|fused_moe_kernel|cublas|_scaled_mm|"
         r"mma_kernel",
     ),
     (
@@ -61,12 +61,12 @@ _CLASSES = _compiled(
         r"direct_copy|copy_device_to_device|copy_kernel|catarray|nchwtonhwc|nhwctonchw|"
         r"transpose|fillfunctor|(?<!masked_)fill_kernel|index|gather|scatter|(?<!rotary_)embedding|permute|"
         r"reshape_and_cache|bfloat16_copy|float16_copy|recat_copy|repeat|roll_cuda|flip_|"
-        r"triu_tril|pad_\w*kernel|masked_select|to_dense|subtensoropwithcast|scalepackedtensor|"
+        r"triu_tril|pad_\w{0,60}kernel|masked_select|to_dense|subtensoropwithcast|scalepackedtensor|"
         r"subtensoropwithscalar|bucketize_sparse|fused_moe_align|memset|memcpy",
     ),
     (
         "reduction",
-        r"reduce|softmax_?xentropy|reduction|cub::.*(scan|histogram|select)|cumsum|cumprod|scan_|"
+        r"reduce|softmax_?xentropy|reduction|cub::.{0,120}(scan|histogram|select)|cumsum|cumprod|scan_|"
         r"nll_?loss|classnll|topk|sort|pool|arg(max|min)|norm_kernel|meanops|triton_(red|per)_|"
         r"segment|cross_entropy|searchsorted|unique|upsample",
     ),
@@ -87,9 +87,12 @@ _PRODUCTS = frozenset({"attention", "convolution", "GEMM"})
 _GRADIENTS = _compiled(
     (
         "convolution.input_gradient",
-        r"(?i)dgrad|bprop_data|igemm_bwd_|naive_conv_\w*_bwd_|conv_depthwise[23]d_backward_kernel",
+        r"(?i)dgrad|bprop_data|igemm_bwd_|naive_conv_\w{0,60}_bwd_|conv_depthwise[23]d_backward_kernel",
     ),
-    ("convolution.weight_gradient", r"(?i)wgrad|igemm_wrw_|naive_conv_\w*_wrw_|conv_depthwise[23]d_(grad_)?weight"),
+    (
+        "convolution.weight_gradient",
+        r"(?i)wgrad|igemm_wrw_|naive_conv_\w{0,60}_wrw_|conv_depthwise[23]d_(grad_)?weight",
+    ),
 )
 """Gradients of a convolution in names of cuDNN and CUTLASS (`dgrad`), MIOpen (`wrw`) and torch."""
 
@@ -151,7 +154,7 @@ _SINGLE = lazily(r"scudnn|sgemm|f32f32_f32f32|_s1688")
 _WITNESSES = tuple(
     lazily(pattern)
     for pattern in (
-        rf"(?:Functor|Functor_\w+|CatArrayBatchedCopy\w*)<({_NAMED})[,>]",
+        rf"(?:Functor|Functor_\w{{1,60}}|CatArrayBatchedCopy\w{{0,60}})<({_NAMED})[,>]",
         rf"lambda\(({_NAMED})[,)]",
         rf"^[^<(]*<({_NAMED})[,>]",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from math import prod
 
-_TOKEN = re.compile(r"([a-z]+)(\d{1,12})")
+_TOKEN = re.compile(r"(?<![a-z])([a-z]+)(\d{1,12})")
 _CONVOLUTION = re.compile(r"(?:[a-z]+\d{1,12}_?)+")
 _DIMS = re.compile(r"\d{1,12}(?:x\d{1,12})*")
 

@@ -53,19 +53,19 @@ def _rules(*rows: tuple[str, ...]) -> tuple[_Rule, ...]:
 
 
 _NOT = _rules(
-    ("xmma without tensor cores", r"xmma_.*(_ffma|_simt)|f32f32_f32f32_f32"),
+    ("xmma without tensor cores", r"xmma_.{0,120}(_ffma|_simt)|f32f32_f32f32_f32"),
     (
         "helpers that multiply nothing",
-        r"compute\w*Offsets|im2col|reduce_wgrad|nchwToNhwc|nhwcToNchw|epilogue::impl::globalKernel|"
+        r"compute\w{0,60}Offsets|im2col|reduce_wgrad|nchwToNhwc|nhwcToNchw|epilogue::impl::globalKernel|"
         r"_finalize_matmul|scalePackedTensor|splitK[rR]educe|ReduceSplitK|(?:^|\W)reduce_1Block",
     ),
     ("CUTLASS without tensor cores", r"_simt_|OpClassSimt|MmaSimt"),
     (
         "cuBLAS in plain arithmetic",
-        r"(^|_)(maxwell|pascal|volta|turing|ampere|sm\d\d)_(s|h|c|z|fp16_s)gemm_(?!.*(884|1688|16816))",
+        r"(^|_)(maxwell|pascal|volta|turing|ampere|sm\d\d)_(s|h|c|z|fp16_s)gemm_(?!.{0,120}(884|1688|16816))",
     ),
     ("cuBLAS in plain double precision", r"(^|_)(maxwell|pascal|volta|turing)_dgemm"),
-    ("cuDNN in plain arithmetic", r"_[sh]cudnn_(?!.*(884|1688|16816))"),
+    ("cuDNN in plain arithmetic", r"_[sh]cudnn_(?!.{0,120}(884|1688|16816))"),
     (
         "cuDNN's first convolutions",
         r"implicit_convolve_[sdh]gemm|explicit_convolve_[sdh]gemm|wgrad_alg\d_engine|dgrad_engine|"
@@ -75,10 +75,10 @@ _NOT = _rules(
         "matrix times vector and other small products",
         r"gemv|gemmk1_kernel|gemmSN_|dot_kernel|magma_[sdcz]gemm|conv_depthwise|gemm_kernel2x2_core",
     ),
-    ("memory-efficient attention before Volta", r"fmha_cutlass[FB]_f(16|32)\w*_sm50"),
-    ("memory-efficient attention in float32", r"fmha_cutlass[FB]_f32\w*_sm7\d"),
+    ("memory-efficient attention before Volta", r"fmha_cutlass[FB]_f(16|32)\w{0,60}_sm50"),
+    ("memory-efficient attention in float32", r"fmha_cutlass[FB]_f32\w{0,60}_sm7\d"),
     ("Tensile without matrix instructions", r"^Cijk_(?!.*_MI\d+x\d+x)"),
-    ("Composable Kernel without matrix instructions", r"\bck::.*_dl_|DeviceGemmDl"),
+    ("Composable Kernel without matrix instructions", r"\bck::.{0,120}_dl_|DeviceGemmDl"),
 )
 
 _USED = _rules(
@@ -89,28 +89,28 @@ _USED = _rules(
     ("gmma", r"wgmma|gmma|Gmma|GMMA|QGMMA|HGMMA", "Hopper"),
     ("TensorRT-LLM batched product", r"^(bmm|gemm)_[A-Z]\w*_sm10\d", "Blackwell"),
     ("TensorRT-LLM batched product", r"^(bmm|gemm)_[A-Z]\w*_sm90"),
-    ("fused attention", r"fmhaSm10\d|fmha_\w*sm10\d", "Blackwell"),
-    ("fused attention", r"FlashAttn(Fwd|Bwd)Sm90|fmhaSm90|fmha_v2\w*sm90|sdpa_sm90", "Hopper"),
+    ("fused attention", r"fmhaSm10\d|fmha_\w{0,60}sm10\d", "Blackwell"),
+    ("fused attention", r"FlashAttn(Fwd|Bwd)Sm90|fmhaSm90|fmha_v2\w{0,60}sm90|sdpa_sm90", "Hopper"),
     ("fused attention", r"FlashAttn(Fwd|Bwd)Sm80", "Ampere"),
     (
         "memory-efficient attention",
-        r"fmha_cutlass[FB]_(bf16|f16|f32)\w*_sm80|PyTorchMemEffAttention|AttentionKernel<.*Sm80",
+        r"fmha_cutlass[FB]_(bf16|f16|f32)\w{0,60}_sm80|PyTorchMemEffAttention|AttentionKernel<.{0,120}Sm80",
         "Ampere",
     ),
-    ("memory-efficient attention", r"fmha_cutlass[FB]_f16\w*_sm75", "Turing"),
-    ("memory-efficient attention", r"fmha_cutlass[FB]_f16\w*_sm70", "Volta"),
-    ("flash attention 2", r"flash_(fwd|bwd)_\w*kernel|flash_fwd_splitkv|Flash_(fwd|bwd)_kernel_traits", "Ampere"),
-    ("cuDNN attention", r"cudnn_generated\w*sdpa\w*|cudnn\w*flash_(fprop|bprop)"),
-    ("CUTLASS 3", r"cutlass3x_sm1[02]\d|sm1[02]\d_\w*tensorop", "Blackwell"),
+    ("memory-efficient attention", r"fmha_cutlass[FB]_f16\w{0,60}_sm75", "Turing"),
+    ("memory-efficient attention", r"fmha_cutlass[FB]_f16\w{0,60}_sm70", "Volta"),
+    ("flash attention 2", r"flash_(fwd|bwd)_\w{0,60}kernel|flash_fwd_splitkv|Flash_(fwd|bwd)_kernel_traits", "Ampere"),
+    ("cuDNN attention", r"cudnn_generated\w{0,60}sdpa\w{0,60}|cudnn\w{0,60}flash_(fprop|bprop)"),
+    ("CUTLASS 3", r"cutlass3x_sm1[02]\d|sm1[02]\d_\w{0,60}tensorop", "Blackwell"),
     ("CUTLASS 3", r"cutlass3x_sm90|MainloopSm90", "Hopper"),
     ("CUTLASS 3", r"MainloopSm1[02]0", "Blackwell"),
     ("double-precision tensor cores", r"d884(gemm|conv)|tensorop_d884", "Ampere", "float64"),
-    ("CUTLASS for Turing", r"cutlass_75_\w*tensorop", "Turing"),
-    ("CUTLASS for Volta", r"cutlass_70_\w*tensorop", "Volta"),
-    ("CUTLASS for Ada", r"cutlass_89_\w*tensorop", "Ada"),
-    ("TF32 on tensor cores", r"tensorop_\w*tf32|tf32f32_tf32f32|f32f32_tf32f32|tfloat32_t", "Ampere", "tf32"),
-    ("CUTLASS for Ampere", r"cutlass_8[06]_\w*tensorop_s1688gemm_(?!f16|bf16)", "Ampere", "tf32"),
-    ("CUTLASS for Ampere", r"cutlass_8[06]_\w*tensorop", "Ampere"),
+    ("CUTLASS for Turing", r"cutlass_75_\w{0,60}tensorop", "Turing"),
+    ("CUTLASS for Volta", r"cutlass_70_\w{0,60}tensorop", "Volta"),
+    ("CUTLASS for Ada", r"cutlass_89_\w{0,60}tensorop", "Ada"),
+    ("TF32 on tensor cores", r"tensorop_\w{0,60}tf32|tf32f32_tf32f32|f32f32_tf32f32|tfloat32_t", "Ampere", "tf32"),
+    ("CUTLASS for Ampere", r"cutlass_8[06]_\w{0,60}tensorop_s1688gemm_(?!f16|bf16)", "Ampere", "tf32"),
+    ("CUTLASS for Ampere", r"cutlass_8[06]_\w{0,60}tensorop", "Ampere"),
     ("xmma for Hopper", r"sm90_xmma", "Hopper"),
     ("xmma for Ampere", r"sm8[06]_xmma", "Ampere"),
     ("xmma for Ada", r"sm89_xmma", "Ada"),
@@ -120,7 +120,7 @@ _USED = _rules(
     ("xmma", r"xmma_(gemm|implicit_gemm|sparse_gemm|sparse_conv|warp_specialized|fprop|dgrad|wgrad)"),
     ("Volta's instruction in the name", r"[hs]884", "Volta", "float16"),
     ("Ampere's instruction in the name", r"(?<!\d)(16816|161616|16832|16864)(?!\d)", "Ampere"),
-    ("Turing's instruction in the name", r"turing_\w*[hsci]1688|[hc]1688|i8816", "Turing"),
+    ("Turing's instruction in the name", r"turing_\w{0,60}[hsci]1688|[hc]1688|i8816", "Turing"),
     ("instruction in the name", r"s1688"),
     ("instruction in the name", r"\b\w*([hiqd]mma|HMMA|IMMA|wmma|WMMA)"),
     ("CUTLASS", r"tensorop|MmaTensorOp|OpClassTensorOp"),
@@ -128,21 +128,21 @@ _USED = _rules(
         "cuDNN kernels on the makers' list",
         r"dgrad_1x1_stride_2x2|first_layer_wgrad_kernel|conv1x1|conv2d_c1_k1|direct_group",
     ),
-    ("Tensile", r"^Cijk_.*_MI\d+x\d+x.*(ISA950)", "CDNA4"),
-    ("Tensile", r"^Cijk_.*_MI\d+x\d+x.*(ISA94\d)", "CDNA3"),
-    ("Tensile", r"^Cijk_.*_MI\d+x\d+x.*(ISA90a)", "CDNA2"),
-    ("Tensile", r"^Cijk_.*_MI\d+x\d+x.*(ISA908)", "CDNA"),
+    ("Tensile", r"^Cijk_(?=.*_MI\d+x\d+x).*(ISA950)", "CDNA4"),
+    ("Tensile", r"^Cijk_(?=.*_MI\d+x\d+x).*(ISA94\d)", "CDNA3"),
+    ("Tensile", r"^Cijk_(?=.*_MI\d+x\d+x).*(ISA90a)", "CDNA2"),
+    ("Tensile", r"^Cijk_(?=.*_MI\d+x\d+x).*(ISA908)", "CDNA"),
     ("Tensile", r"^Cijk_.*_MI\d+x\d+x"),
-    ("MIOpen implicit product", r"igemm_\w+_gtcx3", "CDNA3"),
-    ("MIOpen implicit product", r"igemm_\w+_gtcx2", "CDNA2"),
-    ("MIOpen implicit product", r"igemm_\w+_gtcx", "CDNA"),
+    ("MIOpen implicit product", r"igemm_\w{1,60}_gtcx3", "CDNA3"),
+    ("MIOpen implicit product", r"igemm_\w{1,60}_gtcx2", "CDNA2"),
+    ("MIOpen implicit product", r"igemm_\w{1,60}_gtcx", "CDNA"),
     ("matrix instructions of AMD", r"xdlops|_xdl|Xdl|mfma|MFMA"),
-    ("Composable Kernel", r"ck_tile.*(Fmha|Gemm)"),
+    ("Composable Kernel", r"ck_tile.{0,120}(Fmha|Gemm)"),
 )
 """Special rules before general ones, with generation and element type if the rule implies them."""
 
 _TRITON_PRODUCT = lazily(
-    r"triton_tem_fused_|_matmul_ogs|(^|_)matmul_kernel|fused_moe_kernel|_w8a8_block_\w*matmul|"
+    r"triton_tem_fused_|_matmul_ogs|(^|_)matmul_kernel|fused_moe_kernel|_w8a8_block_\w{0,60}matmul|"
     r"_scaled_mm_kernel|(^|_)attn_(fwd|bwd)|bwd_kernel_d[kq]|kernel_unified_attention|flex_attention|"
     r"_fwd_kernel_(stage|destindex)?|grouped_gemm_kernel|_grouped_mm"
 )

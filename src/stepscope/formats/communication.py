@@ -41,7 +41,7 @@ _WITHIN_A_DEVICE = lazily(r"(?i)(?:warp|block|thread|wave|lane)_?all_?reduce")
 """Names of reductions over the threads of one device."""
 _PRODUCT = r"(?i:gemm|matmul|(?<![a-z])mm(?![a-z]))"
 _FUSED = lazily(
-    rf"{_PRODUCT}.*?(?:{_EXCHANGE})|(?:{_EXCHANGE}).*?{_PRODUCT}|"
+    rf"^(?=.*?{_PRODUCT}).*?(?:{_EXCHANGE})|"
     r"(?i:gemm_?(?:rs|ar)(?![a-z])|(?<![a-z])ag_?gemm|mega_?moe)|bytedance::flux"
 )
 """A product and an exchange in one name; Flux; DeepGEMM's mixture of experts in one kernel."""

@@ -14,8 +14,26 @@ _RANKS = (
     re.compile(r"(?:^|[-_.])r(\d{1,6})(?=[-_.]|$)"),
 )
 _DIGITS = re.compile(r"(\d+)")
-_ENDINGS = re.compile(
-    r"(?:\.(?:pt|trace|prof|phases|json|gz|zst|zip|tar|tgz|db|nvvp|nvprof|sql|sqlite|nsys-rep|qdrep))+$"
+_ENDINGS = frozenset(
+    [
+        "pt",
+        "trace",
+        "prof",
+        "phases",
+        "json",
+        "gz",
+        "zst",
+        "zip",
+        "tar",
+        "tgz",
+        "db",
+        "nvvp",
+        "nvprof",
+        "sql",
+        "sqlite",
+        "nsys-rep",
+        "qdrep",
+    ]
 )
 
 
@@ -46,7 +64,7 @@ def rank_in_name(name: str) -> int | None:
 
 def worker_of(name: str) -> str:
     """A file's name without its time stamp: `host_123.1700000000000.pt.trace.json` → `host_123`."""
-    return re.sub(r"\.\d{10,}(?=\.).*$", "", name)
+    return re.sub(r"\.\d{10,}(?=\.)(?s:.*)", "", name)
 
 
 def stem_of(name: str) -> str:
@@ -55,7 +73,10 @@ def stem_of(name: str) -> str:
     >>> stem_of("bert_h100.pt.trace.json.gz")
     'bert_h100'
     """
-    return _ENDINGS.sub("", worker_of(name)) or name
+    parts = worker_of(name).split(".")
+    while len(parts) > 1 and parts[-1] in _ENDINGS:
+        parts.pop()
+    return ".".join(parts) or name
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:

@@ -15,7 +15,6 @@ UNKNOWN = "[unknown]"
 _PARTS = re.compile(
     r"(?:(?P<library>[^!();<>\s][^!();<>]*)!(?!=))?(?:(?P<file>[^;]+?)\((?P<line>\d*)\): )?(?P<function>.*)", re.DOTALL
 )
-_FOLDERS = re.compile(r".*[/\\]")
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _LONGEST = 1 << 12
 
@@ -34,10 +33,15 @@ class Frame(NamedTuple):
         >>> Frame("main", file="train.py", line=12).text()
         'train.py(12): main'
         """
-        library = _FOLDERS.sub("", self.library or "").strip("[]")
+        library = without_folders(self.library or "").strip("[]")
         place = "" if not self.file else f"{self.file}({'' if self.line is None else self.line}): "
         text = f"{f'{library}!' if library else ''}{place}{self.function or UNKNOWN}"
         return text.replace(";", ",")[:_LONGEST]
+
+
+def without_folders(path: str) -> str:
+    """The file's name in a path of any system."""
+    return path[max(path.rfind("/"), path.rfind("\\")) + 1 :]
 
 
 def parsed(text: str) -> Frame:

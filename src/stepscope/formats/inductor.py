@@ -28,10 +28,9 @@ _NAMES = re.compile(
 )
 _HANDLE = re.compile(r":\d+$")
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in (\S+)\n[ \t]*([^\n]*)')
-_COMMENT = re.compile(r"^\s*# File: (.+?):(\d+) in (\S+), code: (.*)$")
+_COMMENT = re.compile(r"^\s*# File: (.+?):(\d+) in (\S+), code: (.*)", re.DOTALL)
 _NODE = re.compile(r"^\s+(\w+)(?:: \"[^\"]*\")? = ([^;\n]*)")
 _PARAMETER = re.compile(r"\bl_self_(modules_\w+?)_(?:parameters|buffers)_\w*")
-_PART = re.compile(r"(?:^|_)modules_(.+?)(?=_modules_|$)")
 _LOGGED = re.compile(r"^[VDIWE]\d{4} \S+ \d+ \S+\] (\{.*\})\s*$")
 _CACHE = ("fx_graph_cache_miss", "fx_graph_cache_hit", "fx_graph_cache_bypass")
 _MAPPINGS = "inductor_provenance_tracking_node_mappings"
@@ -187,7 +186,9 @@ def _modules(mappings: Any, program: str) -> dict[str, tuple[str, ...]]:
     used: dict[str, list[str]] = {}
     for text in program.split("\n"):
         if node := _NODE.match(text):
-            used[node.group(1)] = [".".join(_PART.findall(text)) for text in _PARAMETER.findall(node.group(2))]
+            used[node.group(1)] = [
+                ".".join(text.removeprefix("modules_").split("_modules_")) for text in _PARAMETER.findall(node.group(2))
+            ]
     before = dict(_listed(mappings, "postToPre"))
     kernels = mappings.get("cppCodeToPost") if isinstance(mappings, dict) else None
     modules = {}

@@ -14,10 +14,11 @@ from stepscope.formats.text_lines import text_lines
 _LOOKS = re.compile(rb"(?m)^ Performance counter stats for ")
 _COUNT = re.compile(
     r"\s+(?P<value>[\d,.]+|<not (?:supported|counted)>)\s+(?:(?P<unit>msec|Joules|MiB)\s+)?(?P<name>[\w./:=-]+)"
-    r"(?:\s+#\s+(?P<derived>.*?))?\s*(?:\(\s*[\d.]+%\))?\s*"
+    r"(?:\s*\(\s*[\d.]+%\))?\s*"
 )
 _TIME = re.compile(r"\s+(?P<value>[\d.]+)(?: \+- [\d.]+)? seconds (?P<name>time elapsed|user|sys)\b.*")
-_DERIVED = re.compile(r"(?P<value>[\d.]+)\s*(?P<unit>%)?\s+(?P<name>.*?)\s*")
+_DERIVED = re.compile(r"\s*(?P<value>[\d.]+)(?:\s*(?P<unit>%))?\s+(?P<name>\S.*)", re.DOTALL)
+_COUNTED_FOR = re.compile(r"\(\s*[\d.]+%\)\s*\Z")
 KINDS = {
     "time elapsed": "elapsed",
     "CPUs utilized": "processors_used",
@@ -55,12 +56,13 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
 
 def _rows(member: Member, report: ReadReport) -> Iterator[Row]:
     for line in text_lines(member, _LONGEST_LINE, report):
+        counted, _, derived_text = line.partition("#")
         if match := _TIME.fullmatch(line):
             yield _row(match["name"], match["value"], "s")
-        elif match := _COUNT.fullmatch(line):
+        elif match := _COUNT.fullmatch(counted):
             yield _row(match["name"].removesuffix(":u"), match["value"], match["unit"])
-            if derived := _DERIVED.fullmatch(match["derived"] or ""):
-                yield _row(derived["name"], derived["value"], derived["unit"])
+            if derived := _DERIVED.fullmatch(_COUNTED_FOR.sub("", derived_text)):
+                yield _row(derived["name"].rstrip(), derived["value"], derived["unit"])
 
 
 def _row(name: str, text: str, unit: str | None) -> Row:

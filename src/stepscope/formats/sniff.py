@@ -37,7 +37,7 @@ _NOTEBOOK = re.compile(rb'"(?:nbformat|cell_type)"\s*:')
 _SECTION = re.compile(rb"\[(?!(?:null|true|false)\b)[A-Za-z][^\n\[\]{}]*\][ \t\r]*(?:\n|$)")
 """The first line of a settings file, as in `[Unit]`; a JSON array has events or values instead."""
 _NSIGHT_SYSTEMS = re.compile(rb"(?i)quadd|nsight systems|nsys-rep|qdrep|qdstrm")
-_NSIGHT_COMPUTE = re.compile(rb"(?m)^\s*Section: [^\n]+\n +-{8,}")
+_NSIGHT_COMPUTE = re.compile(rb"(?m)^[ \t]*Section: [^\n]+\n +-{8,}")
 _TEXT = bytes({7, 8, 9, 10, 12, 13, 27} | set(range(0x20, 0x100)) - {0x7F})
 
 EXPORT_A_REPORT = "nsys export --type sqlite -o report.sqlite FILE"

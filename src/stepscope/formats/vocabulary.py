@@ -116,7 +116,9 @@ _RUNTIME_ROLES: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 _STEP = lazily(r"^ProfilerStep\s*#\s*(\d+)")
-_DATALOADER = lazily(r"^enumerate\(Data(?:Loader|Pipe)\)#|DataLoader\w*\.__next__$|^dataloader:|^phase: input_wait$")
+_DATALOADER = lazily(
+    r"^enumerate\(Data(?:Loader|Pipe)\)#|DataLoader\w{0,60}\.__next__$|^dataloader:|^phase: input_wait$"
+)
 _OPTIMIZER = lazily(r"^Optimizer\.step#|^optimizer:step|^phase: optimizer$")
 _ZERO_GRAD = lazily(r"^Optimizer\.zero_grad#|^optimizer:zero_grad")
 AUTOGRAD_CALL = "autograd::engine::evaluate_function: "
@@ -137,7 +139,7 @@ _COMPILED_MODULE = lazily(r"^GraphModule(?:Impl)?(?:_\d+)?$")
 COMPILED_CODE = "(compiled code)"
 """Name of the code that torch.compile generates from modules. torch calls each piece GraphModule."""
 _ZERO_GRAD_PYTHON = lazily(r"optimizer\.py\(\d+\): zero_grad$")
-_FRAME = lazily(r"(?P<file>[^<].*?)(?:\(\d+\): .+|:\d+)$")
+_FRAME = lazily(r"(?s)(?P<file>[^<].*?)(?:\(\d+\): .+|:\d+\Z)")
 _LONGEST_FRAME = 4096
 _INSTALLED = lazily(
     r"(?:^|/)(?:site|dist)-packages/|(?:^|/)lib(?:64)?/python\d[\d.]*/|/Python\d+/Lib/"
@@ -149,10 +151,10 @@ _LIBRARIES = frozenset({"torch", "torchgen", "functorch", "triton", "apex", "pyp
 """Packages that are never the program's own code. torch removes the interpreter's path from file names, so that for
 most packages no folder shows that they are installed."""
 
-_FRAMEWORK = lazily(r"^(?:[^(]*/)?(?:lightning|pytorch_lightning|lightning_fabric|transformers|accelerate)/[^(]*\(")
+_FRAMEWORK = lazily(r"^(?=[^(]*\()(?:[^(]*/)?(?:lightning|pytorch_lightning|lightning_fabric|transformers|accelerate)/")
 _RUNS_STEPS = lazily(
     r"(?:^|/)(?:(?:lightning/pytorch|pytorch_lightning)/(?:trainer/call\.py\(\d*\): _call_\w+_hooks?"
-    r"|loops/[^(]*\(\d*\): (?:\w+\.)?(?:run|advance))"
+    r"|loops/[^(]{0,100}\(\d*\): (?:\w+\.)?(?:run|advance))"
     r"|transformers/trainer(?:_callback)?\.py\(\d*\): (?:\w+\.)?(?:_inner_training_loop|_run_epoch|call_event))$"
 )
 """Frames in which frameworks run the parts of a step: loops, and what calls the hooks of callbacks and modules."""
@@ -165,7 +167,7 @@ _COPY_WORDS = (
     (lazily(r"hosttohost", re.IGNORECASE), "HtoH"),
 )
 _COPY_SHORT = {"M2D": "HtoD", "H2D": "HtoD", "D2M": "DtoH", "D2H": "DtoH", "D2D": "DtoD"}
-_MEMORY_ENDS = lazily(r"\(\s*(?:([\w ]+?)\s*->\s*)?(\w[\w ]*)")
+_MEMORY_ENDS = lazily(r"\(\s*(?:(\w[\w ]{0,60}?)\s*->\s*)?(\w[\w ]*)")
 
 
 def category(raw: str | None, pid: str | None = None) -> Category | None:
@@ -426,7 +428,7 @@ _COUNTER_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for kind, pattern in (
         ("sm_active", r"SMs? Active\b|sm__cycles_active\."),
         ("sm_issue", r"SM Issue\b|sm__inst_executed_realtime\."),
-        ("tensor_active", r"Tensor Active\b|sm__(?:pipe|inst_executed_pipe)_(?:tensor|shared)_?\w*\."),
+        ("tensor_active", r"Tensor Active\b|sm__(?:pipe|inst_executed_pipe)_(?:tensor|shared)\w{0,60}\."),
         ("compute_active", r"GR Active\b|gr__cycles_active\."),
         ("compute_warps", r"Compute Warps in Flight\b|tpc__warps_active_shader_cs_realtime\."),
         ("dram_read", r"DRAM Read (?:Bandwidth|Throughput)|dram__read_throughput\."),
@@ -441,7 +443,7 @@ _COUNTER_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 """Metrics that are sampled over time, by their names in Nsight Systems and in CUPTI (PerfWorks)."""
-_COUNTER_UNIT = lazily(r" \[([^\]]*)\]\Z|\.(pct)_of_peak_\w+\Z|\.(per_second)\Z")
+_COUNTER_UNIT = lazily(r" \[([^\[\]]*)\]\Z|\.(pct)_of_peak_\w+\Z|\.(per_second)\Z")
 
 
 def counter_kind(series: str) -> tuple[str | None, str | None]:

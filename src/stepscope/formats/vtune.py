@@ -53,7 +53,7 @@ _SELF = ":Self"
 _VALUE = re.compile(r"(-?[\d.,]+(?:e[+-]?\d+)?)\s*([A-Za-z%/]*)", re.IGNORECASE)
 _UNIT_NS = {"": 10**9, "s": 10**9, "sec": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _UNKNOWN = ("[Unknown]", "[Unknown source file]", "[Unknown module]", "[Unknown stack frame(s)]")
-_NAMED_UNIT = re.compile(r"(.*?)\s*\(([^()]{1,24})\)")
+_NAMED_UNIT = re.compile(r"\(([^()]{1,24})\)\Z")
 
 
 def looks_like(head: bytes) -> bool:
@@ -222,9 +222,9 @@ class _Report:
             if at == 0 or at in sampled_places or name in _ABOUT or name in _SUBJECTS or not cell.strip():
                 continue
             value, unit = _value(cell)
-            named = _NAMED_UNIT.fullmatch(name)
+            named = _NAMED_UNIT.search(name)
             if not unit and named is not None:
-                unit = named[2]
+                unit = named[1]
             yield self._row(kind, cells[0].strip(), name, value, unit, cell)
 
     def _row(

@@ -12,7 +12,7 @@ from stepscope.launch.bash_words import bash_word, bash_words
 from stepscope.launch.job_preset import SCHEDULERS, JobPreset
 
 _FIELD = re.compile(r"\{(\w+)\}")
-_OPTIONAL = re.compile(r"\[([^\[\]]*\{\w+\}[^\[\]]*)\]")
+_OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _WORD = re.compile(r"[\w.:@+-]+", re.ASCII)
 
 ERRORS = {
@@ -136,8 +136,14 @@ def _filled(texts: Iterable[str], words: Mapping[str, str | None]) -> list[str]:
         return all(words.get(name) is not None for name in _FIELD.findall(text))
 
     lines = []
+
+    def optional(part: re.Match[str]) -> str:
+        if not _FIELD.search(part[1]):
+            return part[0]
+        return part[1] if is_known(part[1]) else ""
+
     for text in texts:
-        filled = _OPTIONAL.sub(lambda part: part[1] if is_known(part[1]) else "", text)
+        filled = _OPTIONAL.sub(optional, text)
         if is_known(filled):
             lines.append(_FIELD.sub(lambda place: words[place[1]] or "", filled))
     return lines

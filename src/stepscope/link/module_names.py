@@ -16,7 +16,7 @@ class ModuleName:
     root: str | None = None
 
 
-_SCRIPT_CALL = re.compile(r"([^.()]+)\(([^()]*)\)::(?:\([^()]*\)|<[^<>]*>|[^.<(])*")
+_SCRIPT_CALL = re.compile(r"(?<![^.()])([^.()]+)\(([^()]*)\)::(?:\([^()]*\)|<[^<>]*>|[^.<(])*")
 _LIGHTNING = re.compile(r"^\[pl\]\[module\]\s*([\w.]+)\s*:\s*(\S+)$")
 _PREFIX = re.compile(r"^(?:module:|nn\.Module:|layer:)\s*(\S+)$")
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from stepscope.formats.demangle import demangled
 
-_NAMESPACES = re.compile(r"(?:\w+::)+(?=\w)")
+_NAMESPACES = re.compile(r"\b(?:\w+::)+(?=\w)")
 _LAMBDAS = re.compile(r"(?:(?:::| ) ?(?:lambda|operator|const)(?![\w<]))+")
 """A lambda is best described by the function that contains it."""
 _COMPILED = re.compile(r"::|[<(]|void |[{\[](?:lambda|clone)")
@@ -25,7 +25,7 @@ _NOISE = re.compile(
     r"|LoadWith\w*|StoreWith\w*)\b.*"
 )
 """Template arguments that say how a kernel was compiled, not what it does."""
-_TENSILE = re.compile(r"(Cijk(?:_[A-Z][a-z]{1,9}){1,4}(?:_[A-Z]{1,9}){0,4})_(?:\w*?_)?(MT\d+(?:x\d+)+)_\w*")
+_TENSILE = re.compile(r"(Cijk(?:_[A-Z][a-z]{1,9}){1,4}(?:_[A-Z]{1,9}){0,4})_(?:\w*?_)?(MT\d+(?:x\d+)+)_")
 """The name of a Tensile kernel (rocBLAS, hipBLASLt): problem, types and tile; the rest says how it was tuned."""
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 _MIRRORED = str.maketrans("()", ")(")
@@ -78,7 +78,7 @@ def cut_apart(texts: Sequence[str], width: int) -> list[str]:
 @lru_cache(_MAX_CACHED)  # the same names are in most answers of a report
 def _simplified(name: str) -> str:
     """The name without parameters, namespaces, and template arguments that do not distinguish it."""
-    if len(name) <= _LONGEST and (tensile := _TENSILE.fullmatch(name)):
+    if len(name) <= _LONGEST and name.replace("_", "").isalnum() and (tensile := _TENSILE.match(name)):
         return "_".join(tensile.groups())
     if not _COMPILED.search(name) or (inside := _inside_brackets(name)) is None:
         return name

@@ -25,7 +25,7 @@ _COLUMNS = (
     Column("saved_low_ns", "float", "lower bound of the saving: unexplained waits stay"),
     Column("saved_high_ns", "float", "upper bound of the saving"),
 )
-_FASTER = re.compile(r"\s*(.+?)\s*=\s*([^,=\s]+)\s*(?:,|$)")
+_FASTER = re.compile(r"=\s*([^,=\s]+)\s*(?:,|\Z)")
 _MIN_FACTOR, _MAX_FACTOR = 0.01, 1000.0
 _HOW = f"write a class or a pattern of names and a factor from {_MIN_FACTOR:g} to {_MAX_FACTOR:g}"
 _RECORDED = "as recorded"
@@ -164,21 +164,22 @@ def _faster(text: str) -> list[Change]:
 
     changes, at = [], 0
     while at < len(text):
-        match = _FASTER.match(text, at)
-        if match is None:
+        match = _FASTER.search(text, at)
+        name = text[at : match.start()].strip() if match else ""
+        if match is None or not name:
             raise UsageError(
                 f"--faster {text!r}: no class or pattern of names with a number after =",
                 hint=f"{_HOW}: --faster GEMM=2",
                 slug="unknown-change",
             )
-        factor = _factor(match[2])
+        factor = _factor(match[1])
         if not _MIN_FACTOR <= factor <= _MAX_FACTOR:
             raise UsageError(
-                f"--faster {match[1]}={match[2]}: {match[2]} is not from {_MIN_FACTOR:g} to {_MAX_FACTOR:g}",
+                f"--faster {name}={match[1]}: {match[1]} is not from {_MIN_FACTOR:g} to {_MAX_FACTOR:g}",
                 hint=f"{_HOW}, how many times as fast: --faster GEMM=2",
                 slug="unknown-change",
             )
-        changes.append(Change(faster=((_as_named(match[1]), factor),)))
+        changes.append(Change(faster=((_as_named(name), factor),)))
         at = match.end()
     return changes
 

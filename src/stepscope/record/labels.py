@@ -34,7 +34,7 @@ NAMED = ("optimizer.step", "zero_grad", "input_wait", "host_to_device")
 
 _NODE = re.compile(r"[A-Z]\w*Backward\d*")
 # The last direction counts, because the backward half of a two-way layer may be a module `rnn.backward`.
-_INSIDE = re.compile(r"(?:(?P<module>.+)\.)?(?P<direction>forward|backward)(?:\.(?P<name>.+))?")
+_INSIDE = re.compile(r"(?:(?P<module>.+)\.)?(?P<direction>forward|backward)(?:\.(?P<name>.+))?", re.DOTALL)
 _OCCURRENCE = re.compile(r"(?P<label>.*)#(?P<occurrence>\d+)")
 
 

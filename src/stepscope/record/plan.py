@@ -301,7 +301,7 @@ def _read_toml(text: str, source: str) -> dict[str, Any]:
     except toml.TOMLDecodeError as error:
         match = re.search(r"at line (\d+)", str(error))
         line = f", line {match[1]}" if match else ""
-        what = re.sub(r"\s*\(at .*\)", "", str(error))
+        what = str(error).partition(" (at ")[0]
         raise PlanError(f"{source}{line}: not TOML: {what}") from None
     except RecursionError:
         raise PlanError(f"{source}: not a plan: nested too deep") from None

@@ -11,7 +11,7 @@ from stepscope.query.event_filter import filters_of
 from stepscope.query.text_grid import Line, wrapped
 from stepscope.questions import OURS, find
 
-_ADVISED = re.compile(r"`stepscope ([a-z-]+)((?: SRC)?)([^`]*)`")
+_ADVISED = re.compile(r"`stepscope ([a-z-]+)((?: SRC)?)((?:[^a-z`-][^`]*)?)`")
 """Text between backquotes is a command that we advise, never a name from a file."""
 
 

@@ -28,7 +28,7 @@ from stepscope.store.manifest import UNFINISHED, holds_only_a_store, is_store
 
 DEFAULT_BYTES = 20 << 30
 _KEY = re.compile(r".+-[0-9a-f]{24}")
-_LEFTOVER = re.compile(r"\.(.+-[0-9a-f]{24})\.partial-.+")
+_LEFTOVER = re.compile(r"\.(.+-[0-9a-f]{24})\.partial-.+", re.DOTALL)
 
 IN_USE_SECONDS = 3600
 """A store that was opened this recently is not deleted: a question may still be reading it."""

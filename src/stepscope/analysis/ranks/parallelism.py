@@ -18,7 +18,7 @@ _SHARDED = "dp_shard_(?:mod|in)_ep"
 """torchtitan: the ranks over which parameters are sharded, divided by expert parallelism."""
 _ORDER = tuple(_WORDS)
 
-_TENSOR_CLASS = re.compile(r"(?:Row|Column|QKV\w*)Parallel|VocabParallel|ParallelLMHead")
+_TENSOR_CLASS = re.compile(r"(?:Row|Column|QKV\w{0,40})Parallel|VocabParallel|ParallelLMHead")
 _EXPERT_CLASS = re.compile(r"MoE|Moe|Expert|TokenDispatcher")
 
 WITHIN = {

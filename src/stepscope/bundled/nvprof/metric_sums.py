@@ -18,7 +18,7 @@ from stepscope.formats.text_lines import text_lines
 from stepscope.plugin import FileFacts, Format, Member, RankTables, ReadOptions, ReadReport, SourceError
 
 _LOOKS = re.compile(rb"(?m)^==(\d+|====)== (Metric|Event) result:")
-_TRACE = re.compile(rb"(?m)^==(\d+|====)== Profiling result:\s*\n\s*\"?(Start|Device)\b")
+_TRACE = re.compile(rb"(?m)^==(\d+|====)== Profiling result:[ \t\r]*\n\s*\"?(Start|Device)\b")
 _RESULT = re.compile(r"(Metric|Event) result:")
 _OF_DEVICE = re.compile(r'Device "(.*)"\s*\Z')
 _OF_KERNEL = re.compile(r"\s+Kernel: (.*)\Z")

@@ -29,7 +29,8 @@ _ALLOCATES = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "ne
 """Operators that only allocate: their caller says more."""
 _BACKWARD_CPP = re.compile(r"torch::autograd::(?:Engine::|generated::\w+|CppNode|PyNode::|python::PythonEngine::)")
 _OF_MODULES = re.compile(r"(?:^|/)torch/nn/modules/[^/]+$")
-_OF_OPTIMIZERS = re.compile(r"(?:^|/)torch/optim/|(?i:optim|adam|sgd|lamb|lion|muon)[^/]*(?:/[^/]*)?\.py$")
+_OPTIMIZER = re.compile(r"optim|adam|sgd|lamb|lion|muon", re.IGNORECASE)
+"""In the names of an optimizer's file and its folder."""
 _PLUMBING = re.compile(
     r"torch::(?:unwind|CapturedTraceback|cuda)::|c10::|at::(?:detail|meta|wrapper|structured|create_out|Tensor)"
     r"|.*::redispatch$|.* |_?_?Py|__|pthread|std::|_start$|at::TensorIterator|[^:]*$"
@@ -163,6 +164,11 @@ def _role_of_python(name: str, file: str) -> str | None:
         if name in _MODULE_CALL:
             return FORWARD
         return PARAMETERS if name in _BUILDS_MODULE else None
-    if _OF_OPTIMIZERS.search(file) and name in ("step", "wrapper", "_step", "_init_group"):
+    if name in ("step", "wrapper", "_step", "_init_group") and _is_of_optimizer(file):
         return OPTIMIZER
     return None
+
+
+def _is_of_optimizer(file: str) -> bool:
+    place = "/".join(file.rsplit("/", 2)[-2:])
+    return "/torch/optim/" in f"/{file}" or (place.endswith(".py") and _OPTIMIZER.search(place) is not None)

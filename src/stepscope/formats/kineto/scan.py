@@ -53,8 +53,12 @@ REPAIR_BYTES = 64 << 10  # a damaged slice is halved down to this before the slo
 _CACHED_SAMPLE_BYTES = 1 << 20
 AHEAD = 1  # slices that may wait to be read or taken, besides one for each thread
 _KEY = re.compile(rb'"([A-Za-z][A-Za-z0-9 _.%()/-]{0,63})"\s*:')
-_WRONG_TYPE = re.compile(r"transform error.*(?:Failed to cast|Expected ARRAY)", re.DOTALL)
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
+
+
+def _is_wrong_type(message: str) -> bool:
+    _, _, why = message.partition("transform error")
+    return "Failed to cast" in why or "Expected ARRAY" in why
 
 
 class _LongTimesError(Exception):
@@ -319,7 +323,7 @@ class EventScanner:
         declared = self._declared
         if isinstance(error, _LongTimesError):
             declared.exact = True
-        elif isinstance(error, _WrongTypesError) or _WRONG_TYPE.search(str(error)):
+        elif isinstance(error, _WrongTypesError) or _is_wrong_type(str(error)):
             # From here on every field is read as text and converted one by one.
             if declared.loose:
                 return False

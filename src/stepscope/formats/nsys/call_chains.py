@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from typing import Any
 
@@ -11,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.formats.consecutive import run_starts
+from stepscope.formats.frames import without_folders
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import READ
 from stepscope.schema.arrays import Int64s
 
 _DEEPEST = 1024
-_FOLDERS = re.compile(r".*[/\\]")
 _UNKNOWN = "[unknown]"
 
 
@@ -96,6 +95,6 @@ def _frames(rows: pa.Table) -> tuple[np.ndarray[Any, np.dtype[np.int64]], list[s
 
 
 def _frame(symbol: str, module: str) -> str:
-    library = _FOLDERS.sub("", module).strip("[]").replace(";", ",")
+    library = without_folders(module).strip("[]").replace(";", ",")
     function = symbol.replace(";", ",")
     return f"{library}!{function}" if library and library != "Unknown" else function

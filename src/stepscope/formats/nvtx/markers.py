@@ -22,11 +22,13 @@ _DEEPEST = 24
 _MAX_FRAMES = 512
 _MAX_ARGUMENTS = 4096
 _PYPROF = re.compile(r"\s*\{\s*'(?:mod|traceMarker|funcStack)'")
-_NUMBERED = re.compile(r"(?P<name>.{1,512}?)(?P<numbers>(?:, (?:op_id|seq) = \d{1,18})+)(?P<rest>,.*)?\Z", re.DOTALL)
+_NUMBERED = re.compile(
+    r"(?P<name>.{1,512}?)(?P<numbers>(?:, (?:op_id|seq) = \d{1,18}(?![^,]))+)(?P<rest>,.*)?\Z", re.DOTALL
+)
 _NUMBER = re.compile(r"(op_id|seq) = (\d+)")
 _SIZES = re.compile(r", sizes = (\[.*?\])(?:, input_op_ids\b.*)?\Z", re.DOTALL)
 _STATED = re.compile(
-    r"(?P<call>.*), sizes = (?P<sizes>\[[\d\[\], ]*\])"
+    r"(?P<sizes>\[[\d\[\], ]*\])"
     r", types = (?P<types>\[[^\[\]]*\])(?:, values = (?P<values>\[.*\]))?\Z",
     re.DOTALL,
 )
@@ -104,9 +106,10 @@ def parse_marker(text: str) -> Marker:
         return Marker("range", text)
     if _OF_JOB.match(text):
         return Marker("note", text)
-    stated = _STATED.match(text)
+    call, _, inputs = text.partition(", sizes = ")
+    stated = _STATED.match(inputs)
     if stated:
-        return _with_types(stated)
+        return _with_types(call, stated)
     of_model = _OF_MODEL.match(text)
     if of_model:
         path = "" if of_model[4] else of_model[2]
@@ -127,14 +130,14 @@ def parse_marker(text: str) -> Marker:
     return Marker("range", text)
 
 
-def _with_types(stated: re.Match[str]) -> Marker:
+def _with_types(call: str, stated: re.Match[str]) -> Marker:
     """An operator with its sizes, and their types and values."""
-    numbered = _NUMBERED.match(stated["call"])
+    numbered = _NUMBERED.match(call)
     numbers = dict(_NUMBER.findall(numbered["numbers"])) if numbered else {}
     sizes = _shapes(stated["sizes"])
     count = len(json.loads(sizes)) if sizes else 0
     values = _words(stated["values"] or "[]", count)
-    call = numbered["name"] if numbered else stated["call"]
+    call = numbered["name"] if numbered else call
     return Marker(
         "note" if call.startswith(_TYPES_OF) else "operator",
         call.removeprefix(_TYPES_OF),

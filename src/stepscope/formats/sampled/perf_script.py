@@ -19,9 +19,10 @@ from stepscope.formats.text_lines import text_lines
 
 _LONGEST_LINE = 1 << 16
 _SAMPLE = re.compile(
-    r"(?P<comm>\S.*?)\s+(?:(?P<pid>\d{1,9})/)?(?P<tid>\d{1,9})\s+(?:\[\d{1,6}\]\s+)?"
-    r"(?P<time>\d{1,12}\.\d{1,9}):\s+(?:(?P<period>\d{1,18})\s+)?(?P<event>[\w./:,=@-]+?):.*"
+    r"\s(?:(?P<pid>\d{1,9})/)?(?P<tid>\d{1,9})\s+(?:\[\d{1,6}\]\s+)?"
+    r"(?P<time>\d{1,12}\.\d{1,9}):\s+(?:(?P<period>\d{1,18})\s+)?(?P<event>[\w./:,=@-]+?):"
 )
+"""What follows a command's name, which may have blanks."""
 _FRAME = re.compile(r"\s+[0-9a-f]{1,16} (?P<symbol>.+?) \((?P<library>[^()]*)(?: \(deleted\))?\)\s*")
 _OFFSET = re.compile(r"\+0x[0-9a-f]+$")
 _CLOCKS = ("cpu-clock", "task-clock")
@@ -55,9 +56,9 @@ def looks_like(head: bytes) -> bool:
         return True
     lines = strip_bom(head).decode("utf-8", "replace").split("\n")
     lines = [line for line in lines if line.strip() and not line.startswith("#")]
-    if not lines or _SAMPLE.fullmatch(lines[0].strip()) is None:
+    if not lines or _SAMPLE.search(lines[0].strip()) is None:
         return False
-    return len(lines) == 1 or bool(_FRAME.fullmatch(lines[1]) or _SAMPLE.fullmatch(lines[1].strip()))
+    return len(lines) == 1 or bool(_FRAME.fullmatch(lines[1]) or _SAMPLE.search(lines[1].strip()))
 
 
 def peek(member: Member) -> Facts | None:
@@ -101,12 +102,16 @@ def _samples(member: Member, report: ReadReport) -> Iterator[_Sample]:
             if sample is not None and len(sample.frames) < MAX_FRAMES:
                 sample.frames.append(_frame(frame["symbol"], frame["library"]))
             continue
-        if match := _SAMPLE.fullmatch(line.strip()):
+        if match := _SAMPLE.search(line := line.strip()):
             if sample is not None:
                 yield sample
             period = match["period"]
             sample = _Sample(
-                match["pid"] or "", match["tid"], match["comm"], match["event"], int(period) if period else None
+                match["pid"] or "",
+                match["tid"],
+                line[: match.start()].rstrip(),
+                match["event"],
+                int(period) if period else None,
             )
         else:
             report.drop("unreadable")
