@@ -58,14 +58,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class PlugIn:
-    """An entry point of an installed package.
-
-    Args:
-        kind: what it adds.
-        entry: the entry point.
-        package: name of the package.
-        version: its version.
-    """
+    """An entry point of an installed package; `kind` is what it adds."""
 
     kind: Kind
     entry: EntryPoint
@@ -103,7 +96,6 @@ def named(plug_in: PlugIn | None, error: type[StepScopeError] = StepScopeError, 
     """Names a plug-in in the errors of a block; for None, our own code, nothing happens.
 
     Args:
-        plug_in: the plug-in.
         error: raised in place of an exception that is not a `StepScopeError`.
         of: the file that it worked on.
     """
@@ -229,9 +221,7 @@ def load(
     """Loads the plug-ins of a kind; leaves those out that fail, and says so.
 
     Args:
-        kind: what they add.
-        expected: the type of the object that an entry point leads to.
-        names_of: the names under which it is looked up.
+        names_of: the names under which an object is looked up.
         ours: names that are taken.
     """
     owners = dict.fromkeys(ours, "StepScope")

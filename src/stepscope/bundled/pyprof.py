@@ -29,6 +29,7 @@ Row = dict[str, Any]
 
 _LOOKS = re.compile(rb"\s*\{(?=[^\n]*'kDuration': )(?=[^\n]*'kShortName': )'")
 _MAX_LEVELS = 64
+_FACTS = FileFacts(tool="PyProf")
 _LONGEST_NS = 1 << 53
 _SLOT_NS, _LAUNCH_NS, _LAST_NS = 10, 1, 8
 """A kernel's place on the host: its length, when the launch is in it, when ranges end."""
@@ -43,7 +44,7 @@ def looks_like(head: bytes) -> bool:
 
 def peek(member: Member) -> FileFacts | None:
     """The file's origin: only the tool. None when it holds no kernel."""
-    return _facts() if next(_kernels(member, ReadReport()), None) else None
+    return _FACTS if next(_kernels(member, ReadReport()), None) else None
 
 
 def read(member: Member, options: ReadOptions | None = None) -> RankTables:
@@ -96,11 +97,7 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
     canonical_tables["host_event"] = pa.concat_tables(
         [ranges, canonical_tables["host_event"]], promote_options="permissive"
     )
-    return RankTables(facts=_facts(), report=report, **canonical_tables, **shared)
-
-
-def _facts() -> FileFacts:
-    return FileFacts(tool="PyProf")
+    return RankTables(facts=_FACTS, report=report, **canonical_tables, **shared)
 
 
 # -- lines -------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """The formats that can be read: the core's in one list, those that come with StepScope, and those of plug-ins.
 
-A format is chosen by a file's first bytes, never by its name. To add one, write its reader and name it here, or in the
-entry points of a package (docs/plugins.md).
+A format is chosen by a file's first bytes, never by its name.
 """
 
 from __future__ import annotations

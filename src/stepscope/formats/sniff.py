@@ -42,15 +42,15 @@ _TEXT = bytes({7, 8, 9, 10, 12, 13, 27} | set(range(0x20, 0x100)) - {0x7F})
 
 EXPORT_A_REPORT = "nsys export --type sqlite -o report.sqlite FILE"
 PRINT_A_REPORT = "ncu --import FILE --csv --page raw > report.csv"
+_EXPORTED = "give the trace that torch.profiler exported"
 _ADVICE: dict[str, str] = {
-    "empty file": ("its writer was killed before it wrote anything, or the disk was full; record it again"),
+    "empty file": "its writer was killed before it wrote anything, or the disk was full; record it again",
     "file of spaces": "there is nothing in it; record it again",
-    "file of zeros": ("its content is lost, often after a full disk or a crash; record it again"),
+    "file of zeros": "its content is lost, often after a full disk or a crash; record it again",
     "PyTorch execution trace": (
-        "this is a graph of operators without times; "
-        "give the trace that torch.profiler exported (export_chrome_trace or tensorboard_trace_handler)"
+        f"this is a graph of operators without times; {_EXPORTED} (export_chrome_trace or tensorboard_trace_handler)"
     ),
-    "pickle": ("of pickles only memory snapshots are read (torch.cuda.memory._dump_snapshot); others can run code"),
+    "pickle": "of pickles only memory snapshots are read (torch.cuda.memory._dump_snapshot); others can run code",
     "Nsight Systems report": f"convert it and give what comes out: {EXPORT_A_REPORT}",
     "unfinished Nsight Systems recording": (
         "Nsight Systems could not finish it; let QdstrmImporter of its version do that, then convert the "
@@ -69,29 +69,22 @@ _ADVICE: dict[str, str] = {
     ),
     "picture": "give the recording itself, not a picture of it",
     "PDF document": "give the recording itself, not a document about it",
-    "HTML or XML page": ("the download may have saved a login or error page in place of the file; download it again"),
+    "HTML or XML page": "the download may have saved a login or error page in place of the file; download it again",
     "Parquet file": "give the directory of the store, not one of its files",
     "Jupyter notebook": "give the recording that the notebook reads",
     "CSV table": "give the recording that the table was made from",
     "UTF-16 text": "convert it first: iconv -f UTF-16 -t UTF-8 FILE > trace.json",
-    "zip archive": "archives inside archives are not opened; unpack the outer one",
     "empty zip archive": "there is nothing in it; pack it again",
-    "tar archive": "archives inside archives are not opened; unpack the outer one",
-    "7z archive": "unpack it and give the files inside",
-    "RAR archive": "unpack it and give the files inside",
-    "gzip file": "it is compressed too many times; unpack it and give what is inside",
-    "zstd file": "it is compressed too many times; unpack it and give what is inside",
+    **dict.fromkeys(("zip archive", "tar archive"), "archives inside archives are not opened; unpack the outer one"),
+    **dict.fromkeys(("7z archive", "RAR archive"), "unpack it and give the files inside"),
+    **dict.fromkeys(("gzip file", "zstd file"), "it is compressed too many times; unpack it and give what is inside"),
     "bzip2 file": "unpack it first: bzip2 -dk FILE",
     "xz file": "unpack it first: xz -dk FILE",
     "lz4 file": "unpack it first: lz4 -d FILE",
-    "json": (
-        "it has no `traceEvents`; give the trace that torch.profiler exported "
-        "(export_chrome_trace or tensorboard_trace_handler)"
-    ),
-    "text": "give the trace that torch.profiler exported (.json or .json.gz)",
+    "json": f"it has no `traceEvents`; {_EXPORTED} (export_chrome_trace or tensorboard_trace_handler)",
     "program": "give the recording that the program made",
 }
-_OTHERWISE = "give the trace that torch.profiler exported (.json or .json.gz)"
+_OTHERWISE = f"{_EXPORTED} (.json or .json.gz)"
 
 
 def what_is(head: bytes, name: str = "") -> str:

@@ -34,12 +34,11 @@ _SUBJECTS = frozenset(
 """What the first column of a report can be. Source: `-group-by` in Intel's user guide."""
 _ABOUT = frozenset(
     {
-        "Function", "Function Stack", "Module", "Function (Full)", "Source File", "Source Line", "Start Address",
-        "Thread", "Process", "TID", "PID", "Function Type", "Module Path", "Source File Path", "Viewpoint",
-        "Class", "Package",
+        "Function (Full)", "Start Address", "TID", "PID", "Function Type", "Module Path", "Source File Path",
+        "Viewpoint", "Class",
     }
 )  # fmt: skip
-"""Columns that say what a row is about, and measure nothing."""
+"""Further columns that say what a row is about, and measure nothing."""
 _MEASURES = re.compile(
     r"(?:CPU Time|Instructions Retired|CPI Rate|Clockticks|Hardware Event|Wait Time|Wait Count|Elapsed Time|"
     r"Memory Bound|Loads|Stores|LLC Miss Count|Allocation|Deallocations|Average Latency|Microarchitecture Usage|"
@@ -112,12 +111,7 @@ def _cells(line: str, delimiter: str) -> list[str]:
 
 @dataclass(slots=True)
 class _Report:
-    """A report: its columns, and what each means.
-
-    Attributes:
-        sampled: its rows are functions, or stacks of functions, with what is spent in themselves.
-        confirmed: a real report of its kind was tried.
-    """
+    """A report: its columns, and what each means."""
 
     member: Member
     delimiter: str
@@ -126,11 +120,7 @@ class _Report:
 
     @classmethod
     def of(cls, member: Member) -> _Report:
-        """Reads the columns of a report.
-
-        Raises:
-            SourceError: it cannot be opened.
-        """
+        """Reads the columns of a report."""
         first = next((line for line in text_lines(member, _LONGEST_LINE) if line.strip()), "")
         delimiter, columns = _header(first) or (",", [first])
         return cls(member, delimiter, columns, {name: at for at, name in enumerate(columns)})
@@ -142,7 +132,7 @@ class _Report:
 
     @property
     def sampled(self) -> bool:
-        """Whether its rows can be samples."""
+        """Whether its rows are functions, or stacks of functions, with what is spent in themselves."""
         return (
             self.columns[0] in ("Function", *_STACKED)
             and "Function Stack" not in self.columns[1:]

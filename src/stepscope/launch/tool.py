@@ -6,6 +6,7 @@ point of a package (docs/plugins.md). No other code knows a tool by name.
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,8 @@ ERRORS = {
         "python train.py`."
     )
 }
+
+_LONGEST_ASKED_S = 120
 
 Way = Literal["around", "inside", "record"]
 
@@ -96,7 +99,7 @@ class Written:
     """
 
     patterns: tuple[str, ...]
-    lacks: Callable[[Path, str], str]
+    lacks: Callable[[Path, str], str] = lambda file, _: "" if file.stat().st_size else "it is empty"
     required: bool = True
 
     def find(self, stem: Path) -> list[Path]:
@@ -196,3 +199,18 @@ class Tool:
     def refusal(self, what: str, hint: str) -> UsageError:
         """The error for something that the tool cannot do."""
         return UsageError(f"{self.name} {what}", hint=hint, slug="tool-option")
+
+
+def refused(words: Sequence[str | Path]) -> str:
+    """Why the tool's own command for reading the file fails, from its last words; empty if it does not."""
+    name = f"{Path(words[0]).name} {words[1]}"
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's own tool
+            words, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_LONGEST_ASKED_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{name} could not be asked: {error}"
+    if not done.returncode:
+        return ""
+    lines = (done.stdout + done.stderr).decode("utf-8", "replace").strip().splitlines()
+    return f"{name}: {lines[-1] if lines else done.returncode}"

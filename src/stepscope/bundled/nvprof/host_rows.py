@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.bundled.nvprof.cupti_names import cupti_names
+from stepscope.bundled.nvprof.kernel_metrics import cupti_names
 from stepscope.formats.cupti.columns import LATEST_NS, distinct_rows, in_time, mapped, on_host, on_track
 from stepscope.formats.nvtx.ranges import NONE, Ranges
 from stepscope.formats.nvtx.rows import range_tables, role_of
@@ -71,12 +71,7 @@ class HostRows:
 
 
 def host_rows(database: Database, report: ReadReport, *, python_stack: bool = True) -> HostRows:
-    """Everything that took time on a thread of the host.
-
-    Args:
-        database: the source.
-        python_stack: whether Python functions and call stacks are kept.
-    """
+    """Everything that took time on a thread of the host."""
     threads = Threads()
     ranges, instant = _ranges(database, threads, report)
     tables = range_tables(ranges, python_stack=python_stack)

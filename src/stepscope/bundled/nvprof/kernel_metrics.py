@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
+from functools import cache
+from importlib import resources
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stepscope.bundled.nvprof.cupti_names import cupti_names
 from stepscope.formats.counters.measured import of_events
 from stepscope.formats.sqlite import Database
 
@@ -67,3 +68,15 @@ def _value(blob: bytes) -> float | None:
     if integer == 0 or (math.isfinite(real) and abs(real) >= _MIN_REAL):
         return float(real)
     return float(integer)
+
+
+@cache
+def cupti_names() -> dict[tuple[str, int], str]:
+    """The names by kind (`metric`, `event`, `runtime`, `driver`) and number, from `cupti_names.txt`."""
+    text = resources.files("stepscope.bundled.nvprof").joinpath("cupti_names.txt").read_text("utf-8")
+    names: dict[tuple[str, int], str] = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            word, first, *listed = line.split()
+            names |= {(word, number): name for number, name in enumerate(listed, int(first))}
+    return names

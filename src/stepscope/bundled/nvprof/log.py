@@ -102,12 +102,7 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
 
 @dataclass(slots=True)
 class _Log:
-    """The rows of the tables in a log: known columns by our words, and what was measured.
-
-    Attributes:
-        pid: the process, if a line says so.
-        resolution_ns: the coarsest step of the times so far.
-    """
+    """The rows of the tables in a log; `resolution_ns` is the coarsest step of the times so far."""
 
     member: Member
     report: ReadReport
@@ -284,14 +279,8 @@ class _Tables:
         for metric, cell, unit in row["measured"]:
             value, of = measured_value(cell)
             if value is not None:
-                self.measured.append(
-                    {
-                        "device_row": len(self.device_event),
-                        "metric": metric,
-                        "value": value,
-                        "unit": of or binary_unit(unit),
-                    }
-                )
+                place = {"device_row": len(self.device_event), "metric": metric}
+                self.measured.append(place | {"value": value, "unit": of or binary_unit(unit)})
         self.device_event.append(event)
 
     def tables(self, pid: int | None) -> dict[str, pa.Table]:

@@ -100,7 +100,8 @@ def _samples(member: Member, report: ReadReport) -> Iterator[_Sample]:
             continue
         if frame := _FRAME.fullmatch(line):
             if sample is not None and len(sample.frames) < MAX_FRAMES:
-                sample.frames.append(_frame(frame["symbol"], frame["library"]))
+                library = frame["library"]
+                sample.frames.append(Frame(_OFFSET.sub("", frame["symbol"]), None if library == UNKNOWN else library))
             continue
         if match := _SAMPLE.search(line := line.strip()):
             if sample is not None:
@@ -117,8 +118,3 @@ def _samples(member: Member, report: ReadReport) -> Iterator[_Sample]:
             report.drop("unreadable")
     if sample is not None:
         yield sample
-
-
-def _frame(symbol: str, library: str) -> Frame:
-    name = _OFFSET.sub("", symbol)
-    return Frame(name if name != UNKNOWN else UNKNOWN, None if library == UNKNOWN else library)

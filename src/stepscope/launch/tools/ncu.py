@@ -13,9 +13,8 @@ from pathlib import Path
 
 from stepscope.base.captured_steps import CAPTURE_RANGE
 from stepscope.base.kernel_spelling import argument_names, function_of
-from stepscope.launch.tool import Request, Tool, Written
+from stepscope.launch.tool import Request, Tool, Written, refused
 from stepscope.launch.tools.nvprof_metrics import ncu_names
-from stepscope.launch.tools.refusal import refused
 
 _SHORT = {
     "-k": "--kernel-name",

@@ -10,8 +10,7 @@ import tempfile
 from pathlib import Path
 
 from stepscope.base.captured_steps import CAPTURE_RANGE
-from stepscope.launch.tool import Request, Tool, Written
-from stepscope.launch.tools.refusal import refused
+from stepscope.launch.tool import Request, Tool, Written, refused
 
 _SHORT = {
     "-t": "--trace",

@@ -6,8 +6,6 @@ From its source and changelog (rocprofiler-sdk 0.6 to 1.1). Since 1.0 it prints 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from stepscope.launch.tool import Request, Tool, Written
 
 _SETS = {
@@ -45,17 +43,13 @@ def _arguments(request: Request) -> list[str]:
     return [*request.merged(ours, _SHORT), *place, "--"]
 
 
-def _lacks(file: Path, _rocprofv3: str) -> str:
-    return "" if file.stat().st_size else "it is empty"
-
-
 ROCPROFV3 = Tool(
     name="rocprofv3",
     about="AMD's rocprofv3: HIP calls, kernels, copies, roctx ranges and RCCL",
     way="around",
     executables=("rocprofv3",),
     arguments=_arguments,
-    written=(Written(("{stem}.*_results.db", "{stem}.*_results.pftrace"), _lacks),),
+    written=(Written(("{stem}.*_results.db", "{stem}.*_results.pftrace")),),
     sets=tuple(_SETS),
     captures=("roctx",),
     delays=("--delay", "--duration"),
