@@ -72,6 +72,7 @@ CLASSES: dict[str, Damage] = {
     "too_deep": Damage("values are nested too deep to be an event's"),
     "unreadable": Damage("text is not an event and cannot be repaired into one"),
     "torn_event": Damage("events break off and are followed by other text: lost blocks, or several writers"),
+    "hole": Damage("zero bytes took the place of events: blocks that were never written", uncounted=True),
     "interleaved": Damage("there is more than one trace in the file: probably several writers", uncounted=True),
     "extra_data": Damage("there is text after the end of the trace; it was ignored"),
     "lost_metadata": Damage("entries of the metadata could not be read"),

@@ -38,10 +38,35 @@ def test_an_argument_spelled_as_a_key_of_events_costs_none_of_these(read_events)
     assert tables.host_event["start_ns"].to_pylist() == [0, 1000, 2000] * 2
 
 
-def test_more_keys_than_are_kept(read_events):
-    tables = read_events([event for at in range(300) for event in events(1, **{f"k{at:03}": at})])
-    assert tables.host_event.num_rows == 300
-    assert len(tables.report.unknown_fields) == 256
+@pytest.mark.parametrize("damage", ["", "\\x"])
+def test_no_key_is_lost_where_there_are_more_than_columns(read_text, damage):
+    rare = [{**events(1, **{f"k{at:03}": [at], "External id": at, "Bytes" if at % 2 else "bytes": 7})[0], f"own{at}": 0.5}
+            for at in range(400)]  # fmt: skip
+    rare[7] |= {"sf": 3, "args": rare[7]["args"] | {"Ev Idx": 4, "none": None, "dtype": True, "PID": "x"}}
+    text = json.dumps({"traceEvents": [*events(99, common=1), *rare]}).replace('"a"', f'"a{damage}"')
+    tables = read_text(text, slice_bytes=1 << 12)
+    found = [json.loads(one) for one in tables.host_event["other_args"].to_pylist()]
+    expected = [{"common": 1}] * 99 + [{f"k{at:03}": [at], f"own{at}": 0.5} for at in range(400)]
+    expected[99 + 7]["PID"] = "x"
+    assert found == expected
+    assert tables.host_event["external_id"].to_pylist() == [None] * 99 + list(range(400))
+    assert tables.report.unknown_fields == {key: 99 if key == "common" else 1 for one in expected for key in one}
+    assert tables.report.dropped == 0
+
+
+@pytest.mark.parametrize(
+    ("odd", "class_"),
+    [('"dur": 1, "dur": 1', "duplicate_key"), ('"dur": "x"', "wrong_type"), ('"dur": 1.5.5', "unreadable")],
+)
+def test_damage_among_many_keys_is_what_it_is_among_few(read_text, odd, class_):
+    for keys in (1, 300):
+        kept = [{**event, "ts": 9223372036854.775, f"k{at % keys}": 1} for at, event in enumerate(events(400))]
+        text = json.dumps({"traceEvents": kept})
+        text = text.replace('"dur": 1', odd, 1)
+        tables = read_text(text)
+        assert class_ in tables.report.damage
+        assert tables.host_event.num_rows == 400 - (class_ == "unreadable")
+        assert len(tables.report.unknown_fields) == keys
 
 
 def test_spellings_are_changed_wherever_they_stand(monkeypatch):

@@ -144,10 +144,11 @@ def test_what_could_be_read_in_two_ways_costs_its_event_and_is_never_guessed(eve
     dropped(event, damage)
 
 
-@pytest.mark.parametrize("between", [b"", b" ", b", ", b",\n", b"\x00"])
+@pytest.mark.parametrize("between", [b"", b" ", b", ", b",\n", b"\x00", bytes(2)])
 def test_many_empty_events_are_counted_as_each_would_be(between):
     report = repair(A + b", " + between.join([b"{}", b"{ }"] * 5000) + b", " + C, 0, last=False)
     missing = {} if b"," in between else {"missing_comma": 9999}
+    missing |= {"hole": 9999} if between == bytes(2) else {}
     assert names(report) == ["a", "c"]
     assert report.damage == {"empty_event": 10_000, **missing}
 
@@ -158,6 +159,22 @@ def test_garbage_between_events_costs_no_event(garbage):
         report = repair(A + comma + garbage + comma + C, 0, last=False)
         assert names(report) == ["a", "c"]
         assert report.damage
+
+
+@pytest.mark.parametrize(("length", "last"), [(2, True), (2, False), (5000, False)])
+def test_a_hole_costs_the_events_at_its_ends_and_is_counted_wherever_it_lies(length, last):
+    events = [b'{"ph": "X", "name": "%d", "args": {"Call stack": "a.py;b.py"}, "ts": 1}' % n for n in range(4)]
+    text = b",\n".join(events)
+    second, third = text.index(events[1]), text.index(events[2])
+    for low in range(second, third):
+        for high in (low + 1, third - 2, third + 25, third + 52, third + 53, third + len(events[2]) - 1):
+            if high <= low:
+                continue
+            report = repair(text[:low] + bytes(length) + text[high:], 0, last=last)
+            intact = [n for n in names(report) if n not in ("1", "2")]
+            assert intact == ["0", "3"]
+            assert "hole" in report.damage or (low, high) == (second, third)
+            assert len(report.events) + report.dropped >= (4 if low > second else 3)
 
 
 # -- where the trace ends --------------------------------------------------------------------------

@@ -141,23 +141,22 @@ class Words:
     def each(self, *words: Word) -> list[pa.Array]:
         """A column for each function of the kind of an event's category and its name, which returns a word or None."""
         width = len(self._names)
-        pairs = np.where(self._category_codes < 0, len(self._kinds) - 1, self._category_codes)
-        pairs = pairs.astype(np.int64) * width
+        kinds = list(dict.fromkeys(self._kinds))
+        place = {kind: number * width for number, kind in enumerate(kinds)}
+        pairs = np.array([place[kind] for kind in self._kinds])[self._category_codes]
         pairs += np.where(self._name_codes < 0, width - 1, self._name_codes)
-        seen = np.zeros(len(self._kinds) * width, dtype=bool)
+        seen = np.zeros(len(kinds) * width, dtype=bool)
         seen[pairs] = True
-        occurring = np.flatnonzero(seen).tolist()
-        columns = []
-        for word in words:
-            number_of: dict[str, int] = {}
-            code = np.full(len(seen), -1, dtype=np.int32)
-            for index in occurring:
-                category, name = divmod(index, width)
-                value = word(self._kinds[category], self._names[name])
+        numbers: list[dict[str, int]] = [{} for _ in words]
+        code = np.full((len(words), len(seen)), -1, dtype=np.int32)
+        for index in np.flatnonzero(seen).tolist():
+            kind, name = divmod(index, width)
+            # All words of a name at once: they ask the same of it, and only the last names are remembered.
+            for number_of, of_word, word in zip(numbers, code, words, strict=True):
+                value = word(kinds[kind], self._names[name])
                 if value is not None:
-                    code[index] = number_of.setdefault(value, len(number_of))
-            columns.append(dictionary(code[pairs], list(number_of)))
-        return columns
+                    of_word[index] = number_of.setdefault(value, len(number_of))
+        return [dictionary(of_word[pairs], list(number_of)) for number_of, of_word in zip(numbers, code, strict=True)]
 
 
 def dictionary(code: Ints, values: list[str]) -> pa.DictionaryArray:
@@ -171,7 +170,8 @@ def dictionary(code: Ints, values: list[str]) -> pa.DictionaryArray:
 def recoded(code: Ints, words: list[str]) -> pa.DictionaryArray:
     """A text column with each distinct value replaced by a word; the last word is for nulls."""
     values = list(dict.fromkeys(words))
-    table = np.array([values.index(word) for word in words], dtype=np.int32)
+    place = {value: number for number, value in enumerate(values)}
+    table = np.array([place[word] for word in words], dtype=np.int32)
     return dictionary(table[code], values)
 
 

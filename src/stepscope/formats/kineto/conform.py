@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from stepscope.formats.kineto import fields
+from stepscope.formats.kineto.repair import NumberText
 from stepscope.formats.tables import ReadReport
 
 _MAX = 2**63 - 1
@@ -38,6 +39,8 @@ def _converted(
             typed = integer(value)
         elif kind == "DOUBLE":
             typed = _decimal(value)
+        elif kind == "JSON" and isinstance(value, NumberText):
+            typed = float(value)
         elif kind == "VARCHAR" and not isinstance(value, (str, int, list, dict)):
             typed = str(value)
         if typed is None:

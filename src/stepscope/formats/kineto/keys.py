@@ -196,6 +196,8 @@ class KnownKeys:
         occurs = np.zeros(_MAX_KEYS, dtype=np.int64)
         occurs[keys] = 1
         number = np.cumsum(occurs) - 1
+        if number[-1] >= _MAX_SAMPLES:
+            return text
         numbers, depths = number[keys], _depths(letters)
         pairs = (np.append(0, numbers[:-1]) * _DEPTHS + depths) * (number[-1] + 1) + numbers
         first = np.full(int(pairs.max()) + 1, -1)

@@ -16,7 +16,7 @@ from stepscope.formats.kineto import fields
 from stepscope.formats.kineto.rows import columns as taken_columns
 
 MAX_OBJECT_BYTES = 16 << 20  # DuckDB keeps buffers of a few times this size; a longer event is read the slow way
-MAX_EXTRAS = 256  # unknown fields that are kept; more of them are garbage
+MAX_EXTRAS = 256  # unknown keys that have a column each; if there are more, `split` keeps them
 EXACT_US = 2.0**43
 """Times from here on (µs; 101 days) do not survive a double to the nanosecond: below, the doubles around a time of
 three decimals are less than a nanosecond apart. Kineto counts from the start of the quarter."""
@@ -48,6 +48,7 @@ class Plan:
         respell: keys in the text that DuckDB gets in another spelling.
         exact: whether times are quoted, so that they keep their digits.
         loose: whether every field is read as text and converted one by one.
+        rare: whether there are so many unknown keys that `split` takes events apart.
     """
 
     extras: tuple[str, ...]
@@ -56,6 +57,7 @@ class Plan:
     respell: tuple[tuple[bytes, bytes], ...]
     exact: bool
     loose: bool
+    rare: bool
 
     def spelled(self, text: Text) -> list[Text]:
         """A text of events as DuckDB gets it, in pieces."""
@@ -80,6 +82,7 @@ class Declared:
 
     exact: bool = False
     loose: bool = False
+    rare: bool = False
     _args: dict[str, str] = field(default_factory=dict)
     _events: dict[str, str] = field(default_factory=dict)
     """Column by key: a known key in our spelling in lower case, another in its own."""
@@ -97,14 +100,15 @@ class Declared:
         return before != self._size()
 
     def _size(self) -> tuple[int, ...]:
-        return len(self._args), len(self._events), len(self._respell)
+        return self.rare, len(self._args), len(self._events), len(self._respell)
 
     def _add(self, raw: str, spelling: str | None, declared: dict[str, str]) -> None:
-        if spelling in fields.ARGS_DERIVABLE or spelling in fields.EVENT_IGNORED:
+        if self.rare or spelling in fields.ARGS_DERIVABLE or spelling in fields.EVENT_IGNORED:
             return
         same = _same(raw, spelling)
         if same not in declared:
-            if not spelling and len(self._unknown(declared)) >= MAX_EXTRAS:
+            if len(declared) + len(self._respell) >= MAX_EXTRAS + len(fields.ARGS):
+                self._declare_known()
                 return
             declared[same] = self._column(raw, same, spelling)
         # An event's own keys are never respelled: an argument whose name differs only in case, or a
@@ -114,6 +118,12 @@ class Declared:
             for as_ascii in (True, False):
                 text = json.dumps(raw, ensure_ascii=as_ascii).encode() + b":"
                 self._respell[text] = ours
+
+    def _declare_known(self) -> None:
+        """Declares all known arguments and no other key: each spelling of a key costs a search of every text."""
+        self.rare = True
+        self._args = {name.lower(): name for name in fields.ARGS}
+        self._events, self._columns, self._respell = {}, {}, {}
 
     def _column(self, raw: str, same: str, spelling: str | None) -> str:
         """The column of a key for DuckDB, which ignores case and does not accept every name."""
@@ -169,6 +179,7 @@ class Declared:
             respell=tuple(self._respell.items()),
             exact=self.exact,
             loose=self.loose,
+            rare=self.rare,
         )
 
     def _arguments(self) -> dict[str, str]:
@@ -226,6 +237,20 @@ class Declared:
             )
             columns.append(f"{' | '.join(bits)} AS seen_{low // SEEN_BITS}")
         return ", ".join(columns)
+
+
+def split(event: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """An event with its declared keys in our spelling, and its unknown keys and arguments as the text of a JSON object."""
+    declared = {key: event[key] for key in fields.EVENT if key in event}
+    args, unknown = declared.get("args"), {}
+    if isinstance(args, dict):
+        spelled = [(raw, fields.KNOWN_ARGS.get(raw.lower()), value) for raw, value in sorted(args.items())]
+        declared["args"] = {key: value for _, key, value in spelled if key in fields.ARGS}
+        unknown = {raw: value for raw, key, value in spelled if key is None and value is not None}
+    for raw in sorted(event.keys() - fields.EVENT.keys()):
+        if event[raw] is not None and fields.KNOWN_EVENT.get(raw.lower()) not in fields.EVENT_IGNORED:
+            unknown[raw] = event[raw]
+    return declared, json.dumps(unknown, separators=(",", ":")) if unknown else None
 
 
 def _same(raw: str, spelling: str | None) -> str:

@@ -66,6 +66,8 @@ _END = re.compile(r'\][ \t\r\n\x00]*(?:(\})[ \t\r\n\x00]*|,[ \t\r\n]*"[^"\\]{0,1
 _EVENT_ENDS = re.compile(r"[ \t\r\n]*(?:[,\]{}\x00]|\Z)")
 """What is behind one event, and not behind the half of another."""
 _COMPLETE = re.compile(r"\}[ \t\r\n\x00]*\Z")
+_HOLE = "\0\0"
+"""Zeros of a block that was never written. One zero may be a flipped byte."""
 _BRACKETS = re.compile(r"(?:\][ \t\r\n]*)+(?=\])")
 _IDENTITY = frozenset(("name", "ts", "dur", "pid", "tid", "cat"))
 
@@ -324,6 +326,8 @@ class ValueReader:
                     self.raw_name = data
         control = _CONTROL.search(raw)
         if control:
+            if (hole := raw.find(_HOLE)) >= 0:
+                raise UnreadableError(index + hole, "hole")
             self.damage.append(("control_character", index + control.start()))
         if "\\" in text:
             text, wrong = unescaped(text)
@@ -389,6 +393,9 @@ class Repairer:
             index += len(gap)
             if index >= len(text):
                 break
+            hole = _HOLE in gap
+            if hole:
+                self._note("hole", index - len(gap))
             if text[index] == "{":
                 if not comma:
                     self._note("missing_comma", index)
@@ -397,7 +404,7 @@ class Repairer:
                     yield from self._taken
                     self._taken.clear()
             else:
-                index = self._array_end(index) if text[index] == "]" else self._garbage(index)
+                index = self._array_end(index) if text[index] == "]" else self._garbage(index, event=hole)
                 comma = True
 
     # -- one event ---------------------------------------------------------------------------------
@@ -475,11 +482,11 @@ class Repairer:
             self._note("extra_data", match.end())
         return len(text)
 
-    def _garbage(self, index: int) -> int:
-        """Passes what is neither an event nor the end of the events."""
+    def _garbage(self, index: int, *, event: bool) -> int:
+        """Passes what is neither an event nor the end of the events; `event` if it is the end of a lost one."""
         near = _NEAR_BRACE.match(self._text, index)
         if near is None:
-            return self._skip(index, "unreadable", index)
+            return self._skip(index, "unreadable", index, event=event)
         # A byte or two between events in place of a comma: an event follows.
         self._note("unreadable", index)
         return near.end() - 1
@@ -500,8 +507,14 @@ class Repairer:
             damage = "torn_event"
         if _SECOND_HEADER.search(text, index, stop):
             damage = "interleaved"
-        self._note(damage, at)
         report.dropped += max(event, text.count(_PHASE, index, stop))
+        hole = text.rfind(_HOLE, index, stop)
+        if hole >= 0 and damage != "truncated":
+            damage = "hole"
+            # It may end in an event that started within it.
+            after = text[hole:stop].strip(" \t\r\n,\0")
+            report.dropped += bool(after) and _PHASE not in after
+        self._note(damage, at)
         return stop
 
     def _start_after(self, index: int) -> int:

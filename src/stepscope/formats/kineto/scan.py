@@ -17,7 +17,7 @@ import json
 import os
 import re
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -39,6 +39,7 @@ from stepscope.formats.kineto.plan import (
     Plan,
     has_long_decimals,
     in_ns,
+    split,
 )
 from stepscope.formats.kineto.repair import Repairer, RepairReport
 from stepscope.formats.kineto.rows import EventRows, Taken, take
@@ -127,6 +128,7 @@ class _Database:
             "SET memory_limit = '2GB'; SET threads = 1"
         )
         self._of_thread = threading.local()
+        self._parsing = threading.Lock()  # parsed events take up to thirty times their text
         self._keys_of: dict[bytes, tuple[set[str], set[str]]] = {}
         self._cursors: list[duckdb.DuckDBPyConnection] = []
 
@@ -150,7 +152,24 @@ class _Database:
 
     def read(self, text: bytes, plan: Plan) -> pa.Table:
         """The events of a text, one row each; `duckdb.Error` if DuckDB cannot read it."""
-        return self.read_spelled(plan.spelled(_without_edges(text)), plan)
+        pieces = plan.spelled(_without_edges(text))
+        if not plan.rare:
+            return self.read_spelled(pieces, plan)
+        with self._parsing:
+            try:
+                events = json.loads(b"".join((b"[", *pieces, b"]")), object_pairs_hook=_without_repeats)
+                return self.read_split(events, plan)
+            except (ValueError, RecursionError) as error:
+                raise duckdb.InvalidInputException(str(error)) from None
+
+    def read_split(self, events: list[Any], plan: Plan) -> pa.Table:
+        """The same for parsed events of a text with too many unknown keys for a column each."""
+        if not all(isinstance(event, dict) for event in events):
+            raise ValueError("an entry is not an event")
+        parts = [split(event) for event in events]
+        text = json.dumps([declared for declared, _ in parts]).encode()[1:-1]
+        table = self.read_spelled([text], plan)
+        return table.append_column("other_args", pa.array([unknown for _, unknown in parts], pa.string()))
 
     def read_spelled(self, pieces: Sequence[bytes | memoryview], plan: Plan) -> pa.Table:
         """The events of a text whose keys are those of the plan, one row each."""
@@ -247,7 +266,7 @@ class EventScanner:
 
     def add(self, piece: Slice) -> None:
         """Starts reading a slice, and takes the rows of earlier ones while too many are waiting."""
-        if piece.new_keys:
+        if piece.new_keys and not self._declared.rare:
             keys = self._workers.submit(self._database.keys, piece.new_keys, piece.text)
             if self._declared.add(*keys.result()):
                 self._plan = self._declared.plan()
@@ -277,11 +296,13 @@ class EventScanner:
         report = taken.report
         if plan.loose and (wrong := pc.sum(table["wrong"]).as_py()):
             report.note("wrong_type", count=wrong)
+        unknown = report.unknown_fields
+        if plan.rare:
+            unknown |= Counter(key for text in table["other_args"].to_pylist() if text for key in json.loads(text))
         for low in range(0, len(plan.extras), SEEN_BITS):
             for seen in table[f"seen_{low // SEEN_BITS}"].value_counts().to_pylist():
                 for bit, key in enumerate(plan.extras[low : low + SEEN_BITS]):
                     if seen["values"] >> bit & 1:
-                        unknown = report.unknown_fields
                         unknown[key] = unknown.get(key, 0) + seen["counts"]
         return taken
 
@@ -389,8 +410,11 @@ class EventScanner:
 
     def _read_conformed(self, events: list[dict[str, Any]], offset: int) -> None:
         try:
-            text = json.dumps([*map(self._declared.written, events)]).encode()[1:-1]
-            self._tables.append(self._database.read_spelled([text], self._plan))
+            if self._plan.rare:
+                self._tables.append(self._database.read_split(events, self._plan))
+            else:
+                text = json.dumps([*map(self._declared.written, events)]).encode()[1:-1]
+                self._tables.append(self._database.read_spelled([text], self._plan))
         except duckdb.Error:
             if len(events) == 1:
                 self._pending.dropped += 1
@@ -399,6 +423,13 @@ class EventScanner:
             middle = len(events) // 2
             self._read_conformed(events[:middle], offset)
             self._read_conformed(events[middle:], offset)
+
+
+def _without_repeats(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    parsed = dict(members)
+    if len(parsed) < len(members):
+        raise ValueError("a key is repeated")
+    return parsed
 
 
 def _max_time(table: pa.Table) -> int:
@@ -420,5 +451,5 @@ def _without_edges(text: bytes) -> memoryview:
 
 
 _EDGE = b" \t\r\n,\x00"
-_NO_EDGE = re.compile(rb"[^ \t\r\n,\x00]")
+_NO_EDGE = re.compile(rb"[^ \t\r\n,]")  # zeros before an event are a hole
 _NEAR = 64
