@@ -1,4 +1,4 @@
-"""Kinds of hostile lists and logs of nvprof: lines cut, mixed and changed."""
+"""Kinds of hostile lists and logs of nvprof, and reports of other tools: lines cut, mixed, changed and stretched."""
 
 from __future__ import annotations
 
@@ -57,3 +57,29 @@ def _mixed(place: Place) -> Laid:
         text = text or bytearray(b"\n")
     asked = (("checks", "--json"), ("gpu-trace",), ("api-summary",), ("prof",), ("summary",))
     return Laid(place.write("net", bytes(text)), asked)
+
+
+_REPORTS = (
+    " Performance counter stats for 'python':\n\n     1,207.41 msec task-clock  #  0.998 CPUs utilized  ( +- 0.1% )\n"
+    "     3,904,111,287      cycles:u  #    3.233 GHz   (83.31%)\n\n       1.209887 seconds time elapsed\n",
+    "python 4711/4712 [003] 1234.567890:    250000 cpu-clock:u:  ffffffff8104f45a\n"
+    "\tffffffff8104f45a native_write_msr+0xa ([kernel.kallsyms])\n\t  7f2e main (/usr/bin/python3 (deleted))\n\n",
+    "Function,CPU Time (s),CPU Time:Effective Time,Module,Function (Full)\nmain,1.5s,0.5,python3,main\n",
+    "| Summary information\n|   HW Platform : Xeon\n  Elapsed Time:   867.22 s\n    MPI Time:  12.5 s 3.2% of Elapsed Time\n"
+    "|   Your application is MPI bound.\n",
+    "==7== Metric result:\nInvocations   Metric Name   Metric Description   Min   Max   Avg\nDevice \"Tesla V100 (0)\"\n"
+    "    Kernel: void gemm<float>(int*)\n          3     ipc    Executed IPC    1.2    1.4    1.3\n",
+    "onednn_verbose,exec,cpu,matmul,brg:avx2,undef,src_f32::blocked:ab:f0,,,4x8:8x4,0.5\n",
+    "process 7:\"python\";main (train.py:12);forward (model.py:7) 42\n",
+)  # fmt: skip
+_RUNS = (" ", "\t", "\n", "1", "a", ".", ",", ":", "(", ")", "|", "#", "%", "_", ": ", " (", "a:", "1 ", "[", "/", ";")
+
+
+@kind("runs of one sign in reports")
+def _runs(place: Place) -> Laid:
+    text = place.rng.choice(_REPORTS)
+    for _ in range(place.rng.randint(1, 3)):
+        at = place.rng.randrange(len(text))
+        run = place.rng.choice(_RUNS)
+        text = text[:at] + run * (place.size(1 << place.rng.randint(8, 18)) // len(run)) + text[at:]
+    return Laid(place.write("report", text.encode()), (("checks", "--json"), ("host-metrics",), ("hotspots",)))
