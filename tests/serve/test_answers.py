@@ -17,7 +17,7 @@ from stepscope.report.page_data import OpenRecording
 from stepscope.serve import asking
 from stepscope.serve.asking import Recordings
 from stepscope.serve.running import listen
-from stepscope.serve.tasks import AT_ONCE
+from stepscope.serve.tasks import OF_A_CLIENT
 
 
 @pytest.fixture(scope="module")
@@ -163,10 +163,10 @@ def test_a_query_ends_when_the_client_goes_away(served, monkeypatch):
         f"POST /api/sql HTTP/1.1\r\nhost: 127.0.0.1:{server.port}\r\ncontent-type: application/json\r\n"
         f"authorization: Bearer {server.policy.token}\r\ncontent-length: {len(body)}\r\n\r\n"
     )
-    connections = [server.connect() for _ in range(AT_ONCE + 2)]
+    connections = [server.connect() for _ in range(OF_A_CLIENT + 2)]
     for connection in connections:
         connection.sendall(head.encode() + body)
-    for _ in range(AT_ONCE):
+    for _ in range(OF_A_CLIENT):
         assert started.acquire(timeout=10)
     for connection in connections:
         connection.close()

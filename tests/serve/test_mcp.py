@@ -20,7 +20,7 @@ from stepscope.base.errors import SourceError, StepScopeError
 from stepscope.questions import all_questions
 from stepscope.serve.agent_replies import MAX_CHARACTERS, fitting
 from stepscope.serve.agent_tools import _again
-from stepscope.serve.tasks import AT_ONCE
+from stepscope.serve.tasks import OF_A_CLIENT
 
 T = TypeVar("T")
 
@@ -43,6 +43,16 @@ ANSWERED = [
 ]
 """Ten fixed calls; `test_an_answer_is_that_of_the_api` says what each must answer."""
 
+LONG_ARGUMENTS = [
+    ("ask", {"question": "q" * 2_000_000}),
+    ("ask", {"question": "kernels", "columns": ["c" * 2_000_000]}),
+    ("ask", {"question": "kernels", "parameters": {"by": "b" * 2_000_000}}),
+    ("ask", {"question": "kernels", "top": "t" * 2_000_000}),
+    ("ask", {"question": "kernels", "name": "n" * 2_000_000}),
+    ("sql", {"sql": "SELECT " + "c" * 2_000_000}),
+    ("t" * 2_000_000, {}),
+    ("sql", {"s" * 2_000_000: ""}),
+]
 REFUSED = [
     ("ask", {"question": "kernells"}, "unknown-question", "kernels"),
     ("ask", {"question": "loss"}, "unknown-question", "there is: summary"),
@@ -125,7 +135,7 @@ def session(stores):
         async with mcp.Client(transport) as client:
             got["instructions"] = client.instructions
             got["tools"] = (await client.list_tools()).tools
-            for tool, arguments in [*ANSWERED, *(one[:2] for one in REFUSED), *OTHERS]:
+            for tool, arguments in [*ANSWERED, *(one[:2] for one in REFUSED), *OTHERS, *LONG_ARGUMENTS]:
                 got[key(tool, arguments)] = await client.call_tool(tool, arguments)
 
     in_own_loop(asyncio.wait_for(talk(), 60))
@@ -186,6 +196,13 @@ def test_what_cannot_be_answered_is_an_error_with_its_cure(session, tool, argume
     assert error["slug"] == slug
     assert error["message"]
     assert hint in error["hint"]
+
+
+def test_an_error_repeats_no_more_than_the_first_part_of_an_argument(session):
+    for tool, arguments in LONG_ARGUMENTS:
+        result = session[key(tool, arguments)]
+        assert result.is_error
+        assert len(result.content[0].text) < 10_000
 
 
 def test_the_nearest_column_of_sql_is_named(session):
@@ -304,7 +321,7 @@ def test_a_query_without_end_is_stopped_by_its_limit_or_by_whoever_asked(stores)
 
         transport = mcp.stdio_client(parameters_of(stores[0], "--time-limit", "4"))
         async with mcp.Client(transport) as client:
-            for _ in range(AT_ONCE):  # as many as are answered at a time: each has to make room
+            for _ in range(OF_A_CLIENT):  # as many as are answered at a time: each has to make room
                 with pytest.raises(asyncio.TimeoutError):
                     await asyncio.wait_for(client.call_tool("sql", endless), 0.1)
             answered = await client.call_tool("sql", {"sql": "SELECT 1 AS a"})

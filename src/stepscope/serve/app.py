@@ -125,7 +125,9 @@ def make_app(recordings: Recordings, policy: Policy, tasks: Tasks) -> ASGIApp:
             # In the thread, because an answer of many rows takes longer to write than to compute.
             return json.dumps(ask(), separators=(",", ":")).encode()
 
-        content = await tasks.do(work, _disconnected(request))
+        sent_by = "page" if policy.cookie in request.cookies else "program"
+        client = f"{sent_by} {request.headers.get('user-agent', '')}"
+        content = await tasks.do(work, _disconnected(request), client)
         return Response(content, media_type="application/json")
 
     async def no_icon(_: Request) -> Response:

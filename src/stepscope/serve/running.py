@@ -15,11 +15,14 @@ import uvicorn
 from stepscope.base.errors import StepScopeError
 from stepscope.serve.app import make_app
 from stepscope.serve.asking import Recordings
+from stepscope.serve.connections import Connection, ignore_lost_connections
 from stepscope.serve.policy import LOOPBACK, Policy
 from stepscope.serve.tasks import Tasks
 
 ERRORS = {"port-taken": "Another program listens on the port that `stepscope view --port` names."}
 
+BACKLOG = 128
+"""Connections that the system accepts ahead of the server."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -34,7 +37,7 @@ def listen(port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((LOOPBACK, port))
-        bound.listen(128)
+        bound.listen(BACKLOG)
     except OSError as error:
         bound.close()
         taken = error.errno == errno.EADDRINUSE
@@ -90,8 +93,9 @@ async def _serve(
     server = _Server(
         uvicorn.Config(
             make_app(recordings, policy, tasks),
-            http="h11",
+            http=Connection,
             ws="none",
+            backlog=BACKLOG,
             lifespan="off",
             loop="asyncio",
             log_config=None,
@@ -103,6 +107,7 @@ async def _serve(
         )
     )
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(ignore_lost_connections)
 
     def end() -> None:
         server.should_exit = server.force_exit = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -19,8 +20,10 @@ ERRORS = {
     )
 }
 
-AT_ONCE = 3
+AT_ONCE = 4
 """Questions that are answered at once; DuckDB uses all cores for each."""
+OF_A_CLIENT = 3
+"""Of those, how many may be one client's."""
 _AGAIN_SECONDS = 0.05
 
 
@@ -33,18 +36,21 @@ class Tasks:
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
-        self._free = asyncio.Semaphore(AT_ONCE)
+        self._answering: Counter[str] = Counter()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._running: set[Stop] = set()
 
-    async def do(self, work: Callable[[], Result], disconnected: Awaitable[None]) -> Result:
-        """Runs `work` in a thread until it is done or `gone` completes.
+    async def do(self, work: Callable[[], Result], disconnected: Awaitable[None], client: str = "") -> Result:
+        """Runs `work` in a thread until it is done or `disconnected` completes.
+
+        The requests of a client wait for one another, and clients take turns.
 
         Raises:
             RefusedError: it takes too long.
             StoppedError: the client has gone.
         """
-        task = asyncio.ensure_future(self._in_turn(work))
+        task = asyncio.ensure_future(self._in_turn(work, client))
         leaves = asyncio.ensure_future(disconnected)
         try:
             await asyncio.wait({task, leaves}, timeout=self._limit_s, return_when=asyncio.FIRST_COMPLETED)
@@ -62,8 +68,37 @@ class Tasks:
             leaves.cancel()
             task.cancel()
 
-    async def _in_turn(self, work: Callable[[], Result]) -> Result:
-        await self._free.acquire()
+    async def _wait(self, client: str) -> None:
+        """Waits until a request of this client may run."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(client, deque()).append(turn)
+        self._admit()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._leave(client)
+            raise
+
+    def _admit(self) -> None:
+        """Lets waiting requests run, a client after the other, while there is room."""
+        for client, turns in tuple(self._waiting.items()):
+            while turns and turns[0].done():  # of a request that nobody waits for
+                turns.popleft()
+            if turns and (self._answering.total() >= AT_ONCE or self._answering[client] >= OF_A_CLIENT):
+                continue
+            del self._waiting[client]
+            if turns:
+                self._answering[client] += 1
+                turns.popleft().set_result(None)
+                self._waiting[client] = turns  # behind the others
+
+    def _leave(self, client: str) -> None:
+        self._answering -= Counter([client])
+        self._admit()
+
+    async def _in_turn(self, work: Callable[[], Result], client: str) -> Result:
+        await self._wait(client)
         loop, stop = asyncio.get_running_loop(), Stop()
         outcome: asyncio.Future[Result] = loop.create_future()
         ended = asyncio.Event()
@@ -71,7 +106,7 @@ class Tasks:
 
         def report(result: Result | None, error: BaseException | None) -> None:
             self._running.discard(stop)
-            self._free.release()
+            self._leave(client)
             ended.set()
             if outcome.done():
                 return

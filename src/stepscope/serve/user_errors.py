@@ -5,6 +5,9 @@ from __future__ import annotations
 from stepscope import __version__
 from stepscope.base.errors import StepScopeError, out_of_memory
 
+MAX_CHARACTERS = 2_000
+"""Of an error's message and of its hint."""
+
 
 def to_user_error(
     error: Exception, shown_by: str = "what the same question prints on the command line"
@@ -22,5 +25,8 @@ def to_user_error(
 
 
 def error_json(error: StepScopeError) -> dict[str, str]:
-    """The JSON form of errors."""
-    return {"message": error.message, "hint": error.hint, "slug": error.slug}
+    """The JSON form of errors, with the first part of long texts: they may repeat what a request said."""
+    message, hint = (
+        text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…" for text in (error.message, error.hint)
+    )
+    return {"message": message, "hint": hint, "slug": error.slug}

@@ -6,12 +6,14 @@ stay below a limit.
 
 from __future__ import annotations
 
+import resource
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.base.cpu_quota import memory_bytes
+from stepscope.base.cpu_quota import memory_bytes, processors
 
 if TYPE_CHECKING:
     from stepscope.formats import runs
@@ -21,6 +23,11 @@ _SHARE = 4
 _SINGLE_RANK = 1 << 30
 """What importing a lone rank may take: what it needs beyond that is in files meanwhile, which takes a tenth more
 processor time. One of several may take `MINIMUM`, since some are read in parallel."""
+_OF_QUERIES = 4 << 30
+"""What queries may take on any machine."""
+_OTHER_DATA = 1 << 30
+_OF_THREAD = 16 << 20
+"""What a process takes beside its queries: answers as text, and for each of DuckDB's threads a stack."""
 _OF_PROCESS = 120 << 20
 """What a process takes before it reads anything: Python, Arrow, NumPy."""
 MINIMUM = 512 << 20
@@ -32,6 +39,23 @@ def import_limit() -> int | None:
     """Bytes that all processes of an import may take; None if the system does not state its memory."""
     machine_bytes = memory_bytes()
     return machine_bytes and machine_bytes // _SHARE
+
+
+def query_limit() -> int:
+    """Bytes that the queries of a process may take; what needs more uses temporary files, or fails."""
+    return min(max(import_limit() or _OF_QUERIES, MINIMUM), _OF_QUERIES)
+
+
+def limit_data() -> None:
+    """Makes allocations of this process fail beyond what queries may take: DuckDB's own limit leaves out the text of a
+    single value, as of repeat('x', 4000000000). Only Linux counts what RLIMIT_DATA is about; elsewhere nothing happens.
+    """
+    with suppress(OSError, ValueError, IndexError):
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
+        data = pages * resource.getpagesize() + query_limit() + _OTHER_DATA + round(processors()) * _OF_THREAD
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        if soft == resource.RLIM_INFINITY or data < soft:
+            resource.setrlimit(resource.RLIMIT_DATA, (data, hard))
 
 
 def rank_limit(given: int | None, ranks: int) -> int:

@@ -30,6 +30,7 @@ from stepscope.store.manifest import (
     read_store_file,
     verify_files,
 )
+from stepscope.store.memory import query_limit
 
 if TYPE_CHECKING:
     import duckdb
@@ -485,6 +486,7 @@ def _connect(directory: Path | None, threads: int | None = None) -> duckdb.DuckD
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "allow_community_extensions": "false",
+            "memory_limit": f"{query_limit()}B",
             # Created only when a query outgrows memory, and deleted by DuckDB; never in the user's folder.
             "temp_directory": f"{tempfile.gettempdir()}/stepscope-{os.getpid()}-{next(_OPENED)}",
             # If it joins an empty table, DuckDB 2.0.0 takes a sum to be as narrow as a single row, and then

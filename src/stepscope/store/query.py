@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from stepscope.base.errors import UsageError
+from stepscope.base.errors import StepScopeError, UsageError, out_of_memory
 
 if TYPE_CHECKING:
     import duckdb
@@ -85,8 +85,10 @@ def _tables(tree: Any) -> Iterator[dict[str, str]]:
             yield from _tables(branch)
 
 
-def sql_error(error: duckdb.Error) -> UsageError:
+def sql_error(error: duckdb.Error) -> StepScopeError:
     """DuckDB's message about a query that fails, in one line."""
+    if type(error).__name__ == "OutOfMemoryException":
+        return out_of_memory("the query")
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = lines[0] if lines else type(error).__name__
     near = [line for line in lines[1:] if line.startswith(("Candidate", "Did you mean"))]
