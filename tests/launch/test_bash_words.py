@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.launch.bash_words import bash_word, bash_words
+from stepscope.launch.jobscript import bash_word, bash_words
 
 ODD = [
     "a b", "it's", "$HOME", "`ls`", 'say "x"', "back\\slash", "~/x", "~", "*", "a\nb", "\x1b[0m",

@@ -262,7 +262,7 @@ def validation_and_averages_between_steps(iterate: Any) -> Iterator[Any]:
         yield loss + average(held).sum().detach()
 
 
-@job("fc.backward#1", "backward#0")
+@job("fc.backward#1", "backward#0", "fc.backward.AddmmBackward0#0")
 def functions_of_the_jobs_own_and_kept_graphs(iterate: Any) -> Iterator[Any]:
     import torch
     from torch import nn
@@ -270,6 +270,7 @@ def functions_of_the_jobs_own_and_kept_graphs(iterate: Any) -> Iterator[Any]:
     class Double(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
+            ctx.name = "the job's own"
             return 2 * x
 
         @staticmethod

@@ -107,6 +107,7 @@ def test_each_replay_of_a_graph_gives_its_own_times(
         for iteration, duration_ns, *_ in event["samples"]:
             assert duration_ns == unit_ns * iteration
     assert measured["document"]["not_measured"] == []
+    assert measured["document"]["overhead"] is None  # no iteration ran without marks
 
 
 @pytest.mark.torch

@@ -112,7 +112,6 @@ def _read(text: str, where: str) -> JobPreset:
 
 
 def _checked(value: Any, kind: str, where: str) -> Any:
-    """Checks that a value has the kind of its field; lists become tuples."""
     if kind.startswith("tuple"):
         if isinstance(value, list) and all(_is_line(item) for item in value):
             return tuple(value)

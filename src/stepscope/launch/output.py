@@ -103,7 +103,6 @@ def outcome(
 
 
 def _cause(tool: Tool, request: Request, ended: str, lasted_s: float) -> str:
-    """The probable reason why there is no file."""
     if ended:
         return f"it {ended}; what it says stands above"
     if request.delay_s is not None and lasted_s < request.delay_s:

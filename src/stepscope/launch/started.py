@@ -26,18 +26,10 @@ from typing import Any
 CLAIM, STATUS, OUTPUTS = "claim", "status", "outputs"
 STARTED_AT, ENDED_AT, ROOM = 0, 64, 64
 """Offsets in the file `STATUS`, which is allocated in advance, because the command may fill the disk or empty TMPDIR."""
-FORWARDED = frozenset(
-    {
-        signal.SIGHUP,
-        signal.SIGINT,
-        signal.SIGQUIT,
-        signal.SIGTERM,
-        signal.SIGUSR1,
-        signal.SIGUSR2,
-        signal.SIGALRM,
-        signal.SIGXCPU,
-    }
-)
+FORWARDED = frozenset({
+    signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM,
+    signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGXCPU,
+})  # fmt: skip
 """Signals that a launcher, batch system or terminal sends to a command."""
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 NOT_EXECUTABLE, NOT_FOUND = 126, 127

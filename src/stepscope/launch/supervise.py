@@ -8,17 +8,23 @@ terminal they stay in the foreground group, which Ctrl-C reaches anyway.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
+import socket
+import stat
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from stepscope.launch import processes, started
 from stepscope.launch.divert import Diverted
-from stepscope.launch.exchange import Exchange
 from stepscope.launch.line import Line
 
 LONGEST_START_S = 300.0
@@ -26,6 +32,8 @@ LONGEST_START_S = 300.0
 LONGEST_REMAINS_S = 30.0
 """Time that the processes of a killed tool may take to end."""
 _GRACE_S = 10.0
+_PREFIX = "stepscope-launch-"
+_YOUNG_S = 60.0  # a younger folder may still be in use by its creator
 _LOOK_AGAIN_S = 2.0
 _WAITED = started.FORWARDED | {signal.SIGCHLD}
 _ENDING = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM})
@@ -149,7 +157,6 @@ class Supervisor:
             self._look()
 
     def _claimer_lives(self) -> bool:
-        """Whether the starter that claimed the command is alive, or has reported its start."""
         try:
             claimer = int((self._exchange.folder / started.CLAIM).readlink().name)
         except (OSError, ValueError):
@@ -208,7 +215,6 @@ class Supervisor:
         ]
 
     def _wait(self, deadline: float | None) -> None:
-        """Waits for a signal and handles it."""
         if deadline is None:
             info: signal.struct_siginfo | None = signal.sigwaitinfo(_WAITED)
         else:
@@ -303,3 +309,80 @@ def _on_terminal() -> bool:
         return False
     finally:
         os.close(terminal)
+
+
+class Exchange:
+    """The folder in which a supervisor and its starter exchange data, and the open file into which the starter writes.
+
+    That file is locked as long as the supervisor lives: the next launch removes folders of killed supervisors.
+
+    Raises:
+        OSError: it cannot be created.
+    """
+
+    def __init__(self) -> None:
+        for left in _left_behind():
+            rmtree(left, ignore_errors=True)
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self.status_file = os.open(self.folder / started.STATUS, os.O_RDWR | os.O_CREAT)
+        with contextlib.suppress(OSError):
+            fcntl.flock(self.status_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(self.status_file, bytes(started.ENDED_AT + started.ROOM))
+        self._listener: socket.socket | None = None
+
+    def hand_over_outputs(self) -> None:
+        """Offers this process's standard output and error to the starter, because tools redirect them; it may fail."""
+        with contextlib.suppress(OSError):
+            listener = socket.socket(socket.AF_UNIX)
+            with started.opened_folder(self.folder) as near:
+                listener.bind(f"{near}/{started.OUTPUTS}")
+            listener.listen()
+            self._listener = listener
+            threading.Thread(target=_hand_over, args=(listener,), daemon=True).start()
+
+    def close(self) -> None:
+        """Removes the folder."""
+        if self._listener is not None:
+            with contextlib.suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+        os.close(self.status_file)
+        rmtree(self.folder, ignore_errors=True)
+
+
+def _hand_over(listener: socket.socket) -> None:
+    while True:
+        try:
+            asking, _ = listener.accept()
+        except OSError:
+            return
+        with asking, contextlib.suppress(OSError):
+            socket.send_fds(asking, [b"\0"], [1, 2])
+
+
+def _left_behind() -> Iterator[Path]:
+    """This user's folders without a living supervisor."""
+    oldest = time.time() - _YOUNG_S
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            status = folder.lstat()
+            mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+            if mine and status.st_mtime < oldest and not _is_locked(folder / started.STATUS):
+                yield folder
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether another process has locked a file; False if it does not exist."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+    return False

@@ -116,7 +116,6 @@ class Written:
 
 
 def _literal(text: str) -> str:
-    """Escapes a text for a glob."""
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in text)
 
 

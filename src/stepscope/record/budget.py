@@ -1,4 +1,4 @@
-"""Decides how often a step is measured, by the cost of measuring it.
+"""Decides how often a step is measured, by the cost of measuring it, and sums the time of the steps in between.
 
 One step in each block of k, a power of two, is measured. Its place is drawn, or what a job does every 64th step would
 always be measured, or never. It is drawn from the job's step numbers and from the steps that a smaller k measures, so
@@ -118,3 +118,43 @@ class Budget:
         while part > self.share * MAX_SHARE * interval and interval < _MAX_INTERVAL:
             interval *= 2
         return interval
+
+
+class UntimedBlock:
+    """Counts steps and sums their time (`ns`) until `take`; untimed ones only in a block, from `pause` to `resume`."""
+
+    __slots__ = ("_running", "_since_ns", "ns", "steps")
+
+    def __init__(self) -> None:
+        self.steps = self.ns = 0
+        self._running = 0
+        self._since_ns: int | None = None
+
+    def timed(self, time_ns: int) -> None:
+        self.steps += 1
+        self.ns += time_ns
+
+    def pause(self, now_ns: int) -> None:
+        """Starts a block, unless one runs: an untimed step starts."""
+        if self._since_ns is None:
+            self._running, self._since_ns = 0, now_ns
+
+    def skipped(self, steps: int) -> None:
+        self._running += steps
+
+    def exclude(self, time_ns: int) -> None:
+        """Subtracts time in the block that belongs to no step."""
+        if self._since_ns is not None:
+            self._since_ns += time_ns
+
+    def resume(self, now_ns: int | None) -> None:
+        """Ends the block; None if the time is unknown, or the block does not count."""
+        if self._since_ns is not None and now_ns is not None and self._running:
+            self.steps += self._running
+            self.ns += now_ns - self._since_ns
+        self._running, self._since_ns = 0, None
+
+    def take(self) -> tuple[int, int]:
+        steps, ns = self.steps, self.ns
+        self.steps = self.ns = 0
+        return steps, ns

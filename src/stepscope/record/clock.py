@@ -24,15 +24,12 @@ class Clock:
         return time.perf_counter_ns()
 
     def capturing(self) -> bool:
-        """Whether the current stream is being captured into a graph."""
         return False
 
     def marks_graphs(self) -> bool:
-        """Whether marks can be made inside a captured graph."""
         return False
 
     def move(self, mark: Any) -> Any:  # noqa: ARG002 - a device needs it
-        """Moves a mark to now and returns it."""
         return time.perf_counter_ns()
 
     def done(self, mark: Any) -> bool:  # noqa: ARG002 - a device needs it
@@ -40,7 +37,6 @@ class Clock:
         return True
 
     def between_ns(self, start: Any, stop: Any) -> int:
-        """Time between two completed marks (ns)."""
         return int(stop - start)
 
     def place(self) -> tuple[int, int]:

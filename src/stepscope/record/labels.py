@@ -51,7 +51,6 @@ class Label:
 
     @property
     def has_wildcard(self) -> bool:
-        """Whether it may match several labels."""
         return "*" in self.text
 
     @property

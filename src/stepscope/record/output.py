@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -123,6 +124,16 @@ def keep_json(directory: Path, name: str, payload: Mapping[str, Any], *, what: s
     """Like `keep`, for a JSON object that is written again as it grows."""
     data = json.dumps(payload, indent=1, allow_nan=False).encode()
     return keep(directory, name, lambda file: file.write(data), what=what, again=True, **others)
+
+
+def keep_copy(directory: Path, name: str, source: Path, *, what: str, **others: Any) -> Path | None:
+    """Like `keep`, for a copy of a file."""
+
+    def copy(named: BinaryIO) -> None:
+        with source.open("rb") as file:
+            shutil.copyfileobj(file, named, 1 << 20)
+
+    return keep(directory, name, copy, what=what, **others)
 
 
 class Background:

@@ -40,7 +40,6 @@ _KEY = re.compile(r"^\s*\[?(?:layers\.)?([\w.-]+)()\s*[\]=]")
 
 _AUTO_WARMUP = 3
 _MAX_BYTES = 1 << 22
-_TOO_LARGE = "not a plan: a number has thousands of digits"
 
 ERRORS = {"bad-plan": "The plan of an inline measurement cannot be used; the message names the line."}
 
@@ -232,30 +231,13 @@ def read_plan(path: str | Path) -> Plan:
         raise PlanError(
             f"cannot read the plan {path}: {getattr(error, 'strerror', None) or error}", hint="give a TOML or JSON file"
         ) from None
-    if path.suffix.lower() == ".json":
-
-        def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-            # Python's reader would keep the last of two.
-            table = dict(pairs)
-            if len(table) < len(pairs):
-                names = [name for name, _ in pairs]
-                twice = next(name for name in names if names.count(name) > 1)
-                raise PlanError(
-                    f'{source}{_line_of_second(twice, text)}: "{twice}" is there twice',
-                    hint="put what belongs to it in one place",
-                )
-            return table
-
-        try:
-            mapping = json.loads(text, object_pairs_hook=each_once)
-        except json.JSONDecodeError as error:
-            raise PlanError(f"{source}, line {error.lineno}: not JSON: {error.msg}") from None
-        except RecursionError:
-            raise PlanError(f"{source}: not a plan: nested too deep") from None
-        except ValueError:
-            raise PlanError(f"{source}: {_TOO_LARGE}") from None
-    else:
-        mapping = _read_toml(text, source)
+    read = _read_json if path.suffix.lower() == ".json" else _read_toml
+    try:
+        mapping = read(text, source)
+    except RecursionError:
+        raise PlanError(f"{source}: not a plan: nested too deep") from None
+    except ValueError:
+        raise PlanError(f"{source}: not a plan: a number has thousands of digits") from None
     if not isinstance(mapping, dict):
         raise PlanError(f"{source} is not a table", hint='write {"events": ["forward", "backward"]}')
     return plan_from(mapping, source=source, text=text)
@@ -293,6 +275,25 @@ def _line_of_second(name: str, text: str) -> str:
     return f", line {text.count(chr(10), 0, places[1]) + 1}" if len(places) == 2 else ""
 
 
+def _read_json(text: str, source: str) -> Any:
+    def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        # Python's reader would keep the last of two.
+        table = dict(pairs)
+        if len(table) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise PlanError(
+                f'{source}{_line_of_second(twice, text)}: "{twice}" is there twice',
+                hint="put what belongs to it in one place",
+            )
+        return table
+
+    try:
+        return json.loads(text, object_pairs_hook=each_once)
+    except json.JSONDecodeError as error:
+        raise PlanError(f"{source}, line {error.lineno}: not JSON: {error.msg}") from None
+
+
 def _read_toml(text: str, source: str) -> dict[str, Any]:
     # tomllib exists since Python 3.11; tomli is the same reader for 3.10.
     toml: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -303,10 +304,6 @@ def _read_toml(text: str, source: str) -> dict[str, Any]:
         line = f", line {match[1]}" if match else ""
         what = str(error).partition(" (at ")[0]
         raise PlanError(f"{source}{line}: not TOML: {what}") from None
-    except RecursionError:
-        raise PlanError(f"{source}: not a plan: nested too deep") from None
-    except ValueError:
-        raise PlanError(f"{source}: {_TOO_LARGE}") from None
     return mapping
 
 

@@ -50,6 +50,7 @@ class Recording(ABC):
         stopped: whether `stop` was called.
         to_skip: the number of following iterations for which a loop only calls `skip`.
         began_ns: start of the running iteration, by `time.perf_counter_ns`.
+        successor: the recording that the script has started instead, which the found loop then drives.
         uses_batches: whether it needs `data_wait_start`, `data_wait_end`, `exclude_current` and `add_value`.
     """
 
@@ -59,12 +60,8 @@ class Recording(ABC):
     stopped: bool = False
     to_skip: int = 0
     began_ns: int = 0
+    successor: Recording | None = None
     uses_batches: bool = True
-
-    @property
-    def successor(self) -> Recording | None:
-        """The recording that the script has started instead, which the found loop then drives."""
-        return None
 
     @property
     def records_values(self) -> bool:

@@ -84,7 +84,6 @@ class Ring:
         return len(self._queue)
 
     def push(self, pending: Pending) -> None:
-        """Adds an iteration's measurements; drops the oldest when the ring is full."""
         self._queue.append(pending)
         self._measurements += len(pending)
         while len(self._queue) > self.capacity or self._measurements > self.max_measurements:

@@ -17,11 +17,11 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO
 
 from stepscope.record.hardware.sampler import HardwareSampler
 from stepscope.record.inline.documents import file_name, host_document
-from stepscope.record.output import Who, keep, keep_json
+from stepscope.record.output import Who, keep_copy, keep_json
 from stepscope.record.trouble import warn_once
 
 RATE = 100
@@ -58,19 +58,16 @@ class Sampling:
             self._start()
         except Exception as error:
             self._process = None
-            self.why_not = f"{type(error).__name__}: {error}"
-            warn_once(f"the script runs without being sampled: {self.why_not}")
+            self._fail(f"{type(error).__name__}: {error}", "the script runs without being sampled: {}")
 
     def stop(self) -> list[Path]:
-        """Ends py-spy, waits for its file, and returns the existing files."""
         if os.getpid() != self._pid:
             return []
         written = []
         try:
             written += self._end()
         except Exception as error:
-            self.why_not = f"{type(error).__name__}: {error}"
-            warn_once(f"the samples could not be written: {self.why_not}")
+            self._fail(f"{type(error).__name__}: {error}", "the samples could not be written: {}")
         figures = None
         if self._hardware is not None:
             self._hardware.stop()
@@ -89,11 +86,14 @@ class Sampling:
             written += [] if path is None else [path]
         return written
 
+    def _fail(self, why: str, message: str) -> None:
+        self.why_not = why
+        warn_once(message.format(why))
+
     def _start(self) -> None:
         py_spy = _py_spy()
         if py_spy is None:
-            self.why_not = "py-spy was not found: pip install py-spy"
-            warn_once("py-spy was not found, so the script runs without being sampled: pip install py-spy")
+            self._fail("py-spy was not found: pip install py-spy", "the script runs without being sampled: {}")
             return
         self._out.mkdir(parents=True, exist_ok=True)
         process = self._who.process()
@@ -124,8 +124,7 @@ class Sampling:
 
     def _ended_early(self) -> None:
         self._process = None
-        self.why_not = f"py-spy ended early: {self._last_words()}"
-        warn_once(f"{self.why_not}; the script is not sampled from then on")
+        self._fail(f"py-spy ended early: {self._last_words()}", "{}; the script is not sampled from then on")
 
     def _end(self) -> list[Path]:
         process = self._process
@@ -143,26 +142,19 @@ class Sampling:
             except subprocess.TimeoutExpired:
                 with suppress(OSError):
                     os.killpg(process.pid, signal.SIGKILL)
-                self.why_not = f"py-spy did not end within {_PATIENCE_SECONDS:.0f} s"
-                warn_once(f"{self.why_not}; its samples are lost")
+                self._fail(f"py-spy did not end within {_PATIENCE_SECONDS:.0f} s", "{}; its samples are lost")
                 return []
         if self._file is not None and self._file.exists():
             return self._store(self._file)
         if self._process is not None:
-            self.why_not = f"py-spy wrote no samples: {self._last_words()}"
-            warn_once(self.why_not)
+            self._fail(f"py-spy wrote no samples: {self._last_words()}", "{}")
         return []
 
     def _store(self, file: Path) -> list[Path]:
         """Gives the samples the name of an earlier run's, unless another job uses it."""
-
-        def copy(named: BinaryIO) -> None:
-            with file.open("rb") as samples:
-                shutil.copyfileobj(samples, named)
-
         name = file.name.replace(f".pid{self._pid}.rank", ".rank")
         since_epoch_s = self._began_epoch_ns / 1e9
-        path = keep(self._out, name, copy, what="the samples", since_epoch_s=since_epoch_s, other_name=file.name)
+        path = keep_copy(self._out, name, file, what="the samples", since_epoch_s=since_epoch_s, other_name=file.name)
         if path not in (None, file):
             file.unlink()
         return [file] if path is None else [path]

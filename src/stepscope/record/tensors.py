@@ -34,7 +34,6 @@ def samples_in(batch: Any, loader: Any = None) -> int | None:
 
 
 def _some_of(batch: Any) -> Iterator[Any]:
-    """Tensors in a batch, the outermost first."""
     waiting: deque[Any] = deque([batch])
     for _ in range(_LOOKED_AT):
         if not waiting:

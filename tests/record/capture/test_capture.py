@@ -204,66 +204,60 @@ assert "torch" not in sys.modules
     assert err.count("nothing more is captured: OSError: libtorch_cpu is not on this machine") == 1
 
 
-class Heard(Signal):
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def start(self) -> None:
-        self.calls.append("start")
-
-    def stop(self) -> None:
-        self.calls.append("stop")
+def _heard() -> tuple[Signal, list[str]]:
+    calls: list[str] = []
+    return Signal(lambda: calls.append("start"), lambda: calls.append("stop")), calls
 
 
 def test_steps_that_are_never_reached_are_one_warning() -> None:
-    heard = Heard()
-    recording = CapturedSteps(StepRange(100, 102), heard)
+    signal, calls = _heard()
+    recording = CapturedSteps(StepRange(100, 102), signal)
     with pytest.warns(RecordingWarning, match="over in step 6, before steps 100-102"):
         _drive(recording)
     recording.stop()
-    assert heard.calls == []
+    assert calls == []
 
 
 def test_a_job_without_a_loop_captures_nothing() -> None:
-    recording = CapturedSteps(StepRange(100, 102), Heard())
+    recording = CapturedSteps(StepRange(100, 102), _heard()[0])
     recording.start(lead_in=True)
     with pytest.warns(RecordingWarning, match="none has stepped twice"):
         recording.stop()
 
 
 def test_a_resumed_run_counts_on() -> None:
-    heard = Heard()
-    recording = CapturedSteps(StepRange(1002, 1002), heard, start_step=1000)
+    signal, calls = _heard()
+    recording = CapturedSteps(StepRange(1002, 1002), signal, start_step=1000)
     recording.start(lead_in=True)
     recording.add_missed(1)
     recording.start_iteration()
-    assert heard.calls == ["start"]
+    assert calls == ["start"]
     recording.start_iteration()
-    assert heard.calls == ["start", "stop"]
+    assert calls == ["start", "stop"]
     assert recording.over
 
 
 def test_the_step_that_goes_by_unobserved_is_not_captured_in_silence() -> None:
-    heard = Heard()
-    recording = CapturedSteps(StepRange(1, 2), heard)
+    signal, calls = _heard()
+    recording = CapturedSteps(StepRange(1, 2), signal)
     with pytest.warns(RecordingWarning, match="step 1 will not be captured"):
         recording.start(lead_in=True)
     recording.add_missed(1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # it is said once
         recording.start_iteration()
-    assert heard.calls == ["start"]
+    assert calls == ["start"]
     recording.stop()
 
 
 def test_a_later_step_that_goes_by_unobserved_is_said_when_it_has() -> None:
-    heard = Heard()
-    recording = CapturedSteps(StepRange(2, 3), heard)
+    signal, calls = _heard()
+    recording = CapturedSteps(StepRange(2, 3), signal)
     recording.start(lead_in=True)
     recording.add_missed(2)
     with pytest.warns(RecordingWarning, match="step 2 could not be captured"):
         recording.start_iteration()
-    assert heard.calls == ["start"]
+    assert calls == ["start"]
     recording.stop()
 
 

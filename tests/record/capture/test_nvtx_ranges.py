@@ -17,6 +17,7 @@ from stepscope.formats.nvtx.markers import parse_marker
 from stepscope.record.capture import nvtx as nvtx_library
 from stepscope.record.capture import operators, ranges
 from stepscope.record.capture.nvtx import Nvtx
+from stepscope.record.capture.signals import Signal
 from stepscope.record.capture.steps import CapturedSteps
 from stepscope.record.recording import EveryStep
 from stepscope.record.script import run
@@ -221,20 +222,19 @@ def test_without_steps_ranges_go_from_the_step_in_which_the_model_is_known_to_th
 def test_a_range_that_fails_is_one_warning_and_the_profiler_is_stopped_in_time(
     broken: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from tests.record.capture.test_capture import Heard as Signals
-
     heard = Heard()
 
     def fails(_text: bytes) -> int:
         raise ValueError("no room")
 
     monkeypatch.setattr(ranges, "nvtx", lambda: heard.nvtx()._replace(**{broken: fails}))
-    signals = Signals()
-    recording = CapturedSteps(StepRange(4, 5), signals, nvtx=True)
+    calls: list[str] = []
+    signal = Signal(lambda: calls.append("start"), lambda: calls.append("stop"))
+    recording = CapturedSteps(StepRange(4, 5), signal, nvtx=True)
     with pytest.warns(RecordingWarning, match="NVTX ranges stopped.*no room") as warned:
         _run(tmp_path, recording)
     assert len(warned) == 1
-    assert signals.calls == ["start", "stop"]
+    assert calls == ["start", "stop"]
     assert recording.over
 
 

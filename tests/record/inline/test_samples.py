@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from stepscope.base.statistics import describe, overhead, quantile
+from stepscope.record.budget import UntimedBlock
 from stepscope.record.inline.events import MAX_ITERATIONS, MAX_SAMPLES, Iterations, Samples
-from stepscope.record.untimed_block import UntimedBlock
 
 
 def test_statistics_are_of_all_measurements_and_percentiles_of_evenly_spaced_ones() -> None:

@@ -95,18 +95,9 @@ def test_answers_to_other_requests_and_damaged_ones_do_not_count(tmp_path: Path)
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "steps please",
-        "[]",
-        "{}",
-        '{"id": "a", "steps": 0}',
-        '{"id": "a", "steps": true}',
-        '{"id": "a", "steps": 1e9}',
-        '{"id": "a", "at_step": "soon"}',
-        '{"id": "a", "run": "rm"}',
-        '{"id": ""}',
-        "[" * 60_000,
-        '{"id": "' + "a" * 70_000 + '"}',
+        *("", "steps please", "[]", "{}", '{"id": ""}', "[" * 60_000, '{"id": "' + "a" * 70_000 + '"}'),
+        *('{"id": "a", "steps": 0}', '{"id": "a", "steps": true}', '{"id": "a", "steps": 1e9}'),
+        *('{"id": "a", "at_step": "soon"}', '{"id": "a", "run": "rm"}'),
     ],
 )
 def test_what_is_no_request_is_refused(text: str, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.record.phases.communication import ddp_timing
+from stepscope.record.inline.rank_files import ddp_timing
 
 LOGGED = {
     "avg_backward_comm_time": 30,

@@ -21,7 +21,7 @@ from stepscope.record.budget import next_timed
 from stepscope.record.inline.documents import phases_document
 from stepscope.record.inline.session import Session
 from stepscope.record.memory import MemoryReader
-from stepscope.record.phases.phases import WEIGHT_NS, Phases
+from stepscope.record.phases.phases import Phases
 
 PROCESS = Process(rank=3, local_rank=None, world_size=4, host="node1", pid=1, rule="Slurm")
 
@@ -337,25 +337,6 @@ def test_a_real_loop_without_a_plan_gives_its_phases(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_gradient_accumulation_is_told_apart(tmp_path: Path) -> None:
-    import torch
-
-    model = make_model()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    inline.start(out=tmp_path, model=model, optimizer=optimizer)
-    for number in range(6):
-        with inline.iteration():
-            for batch in batches(4):
-                model(batch).sum().backward()
-            optimizer.step()
-            optimizer.zero_grad()
-        assert number < 6
-    (path,) = inline.stop()
-    summary = json.loads(path.read_text())
-    assert (summary["backwards"], summary["optimizer_steps"], summary["steps"]) == (20, 5, 6)
-
-
-@pytest.mark.torch
 def test_copies_to_a_device_are_a_phase(tmp_path: Path, on_device: Callable[[FakeDeviceClock], None]) -> None:
     import torch
 
@@ -403,74 +384,6 @@ def test_work_of_other_threads_is_not_the_loops(tmp_path: Path) -> None:
         session.end_iteration()
     (path,) = session.stop()
     assert json.loads(path.read_text())["phases"]["forward"] is None
-
-
-@pytest.mark.thins
-def test_few_steps_are_timed_where_timing_them_takes_long() -> None:
-    hours, phases = _phases()
-    timed = []
-    for number in range(1, 400):
-        phases.start_step(hours.now, number=number)
-        if not phases.resting:
-            timed.append(number)
-        for name in ("forward", "backward"):
-            _spend(hours, phases, name, 500_000)
-        phases.end_step(hours.now)
-        phases.took(12_000)  # 1.2 % of the step
-        phases.settle()
-    assert timed[:32] == list(range(1, 33))
-    # That and as much again, of one in 8, is below 0.35 % of all.
-    assert timed[32:] == [number for number in range(33, 400) if next_timed(number, 8) == number]
-    assert (phases.budget.interval, phases.budget.cost_ns, phases.steps) == (8, 24_000, 399)
-    assert phases.timed_steps == len(timed) == phases.history.count
-    assert phases.history.totals[1] == 1_000_000 * phases.history.weight
-    assert phases.history.weight == timed[-1]
-    assert phases.history.totals[WEIGHT_NS] == 1_000_000 * timed[-1]
-
-
-def test_every_step_of_long_ones_is_timed() -> None:
-    hours, phases = _phases()
-    for number in range(1, 100):
-        phases.start_step(hours.now, number=number)
-        hours.pass_ns(20_000_000)
-        phases.end_step(hours.now)
-        phases.took(90_000)
-        phases.settle()
-    assert (phases.budget.interval, phases.history.count) == (1, 99)
-
-
-@pytest.mark.thins
-def test_ranks_that_time_different_steps_have_some_in_common() -> None:
-    """Without talking to each other: both are powers of two, and count the job's steps."""
-    of_ranks = []
-    for own_ns in (3_000, 25_000):
-        _, phases = _phases()
-        timed = set()
-        for number in range(1, 2000):
-            phases.start_step(0, number=number)
-            if not phases.resting:
-                timed.add(number)
-            phases.end_step(1_000_000)
-            phases.took(own_ns)
-            phases.settle()
-        of_ranks.append((phases.budget.interval, {number for number in timed if number > 1000}))
-    (few, seldom), (many, seldomer) = of_ranks
-    assert (few, many) == (2, 16)
-    assert seldomer <= seldom
-
-
-def test_between_timed_steps_hooks_do_nothing() -> None:
-    hours, phases = _phases()
-    phases.budget.interval = 4
-    phases.clock = clock = FakeDeviceClock(hours)
-    for number in (number for number in range(1, 5) if next_timed(number, 4) != number):
-        phases.start_step(hours.now, number=number)
-        assert phases.open("forward") is None
-        phases.close(None)
-        phases.end_step(hours.now)
-    assert (clock.made, phases.steps, phases.timed_steps) == (0, 3, 0)
-    phases.start_step(hours.now, first_of_epoch=True, number=5)
-    assert not phases.resting  # the first batch of an epoch is always waited for
 
 
 def test_the_first_batch_of_an_epoch_is_noted_in_a_step_that_is_not_timed() -> None:

@@ -59,9 +59,9 @@ def test_a_loop_is_ended_when_everything_is_known_and_left_as_it_was() -> None:
     ]
     operators = {one.label: [each.label for each in one.operators] for one in survey.labels}
     assert "0.forward.aten::addmm" in operators["0.forward"]
-    assert (survey.modules, survey.watched, survey.error) == (3, 3, None)
-    assert survey.untouched_ns is not None
-    assert survey.watched_ns is not None
+    assert (survey.modules, survey.watched("all"), survey.error) == (3, 3, None)
+    assert survey.median_ns("plain") is not None
+    assert survey.median_ns("forwards") is not None
     assert untouched(model)
 
 
@@ -147,7 +147,7 @@ def test_what_was_watched_until_the_loop_ended_is_kept() -> None:
     survey.stop()
     survey.stop()
     assert finished == [survey]
-    assert (survey.watched, "forward" in _labels(survey)) == (1, True)
+    assert (survey.watched("all"), "forward" in _labels(survey)) == (1, True)
     assert untouched(model)
 
 

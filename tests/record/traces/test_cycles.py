@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepscope.record.traces.cycles import Cycles
+from stepscope.record.traces.tracing import Cycles
 
 
 def test_two_cycles_of_wait_warmup_and_record() -> None:

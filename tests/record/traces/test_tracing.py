@@ -3,9 +3,7 @@
 import gzip
 import json
 import os
-import threading
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from stepscope.record.on_demand.listener import on_demand
 from stepscope.record.traces.file import AFTER_LAST_STEP
 from stepscope.record.traces.module_ranges import ModuleRanges
 from stepscope.record.traces.tracing import Tracer, trace
-from stepscope.record.trouble import Guard, RecordingWarning
+from stepscope.record.trouble import RecordingWarning
 
 pytestmark = pytest.mark.torch
 
@@ -171,27 +169,6 @@ def test_a_scripted_module_has_no_range_and_the_others_do(tmp_path: Path) -> Non
     ranges = _ranges(_read(tracer.written[0]))
     assert "nn.Module: 1" in ranges
     assert "nn.Module: 0" not in ranges
-
-
-def test_replicas_that_run_in_threads_close_their_own_ranges(tmp_path: Path) -> None:
-    import torch
-
-    meeting = threading.Barrier(2, timeout=60)
-
-    class Meets(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            meeting.wait()
-            return x + 1
-
-    model = torch.nn.Sequential(Meets(), Meets())
-    ranges = ModuleRanges(model)
-    guard = Guard("the test")
-    ranges.install(guard)
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(model, [torch.ones(1), torch.ones(1)]))
-    ranges.remove()
-    assert guard.error is None
-    assert untouched(model)
 
 
 def test_modules_that_a_checkpoint_runs_again_are_within_the_backward(tmp_path: Path) -> None:

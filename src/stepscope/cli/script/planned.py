@@ -123,8 +123,9 @@ class ScriptPlan:
     def _watched(survey: Survey) -> str:
         if not survey.stopped:
             return f"has been watched for {survey.iterations} iterations and now ends"
-        watched = f"{survey.watched} watched iteration{'s'[: survey.watched != 1]}"
-        operators = "" if survey.watched_operators else ", and it names no operators"
+        count = survey.watched("all")
+        watched = f"{count} watched iteration{'s'[: count != 1]}"
+        operators = "" if survey.watched("operators") else ", and it names no operators"
         return (
             f"ended after {survey.iterations} of the {survey.all_iterations} iterations that a plan takes: "
             f"its times are of {watched}{operators}"
@@ -136,14 +137,13 @@ class ScriptPlan:
         lines = [
             f"What an iteration runs, in that order{whose}. Cut it down, and then:",
             f"  stepscope record --inline PLAN.toml -- {script}",
-            f"Times are medians of {survey.watched} iterations in which everything was watched at once: rough,",
+            f"Times are medians of {survey.watched('all')} iterations in which everything was watched at once: rough,",
             "and too long for what is short or contains much.",
         ]
-        if survey.untouched_ns is not None and survey.watched_ns is not None:
-            lines.append(
-                f"Such an iteration took {time_text(survey.watched_ns)}, "
-                f"an untouched one {time_text(survey.untouched_ns)}."
-            )
+        # With modules' backwards or operators, an iteration is longer still.
+        untouched_ns, watched_ns = survey.median_ns("plain"), survey.median_ns("forwards")
+        if untouched_ns is not None and watched_ns is not None:
+            lines.append(f"Such an iteration took {time_text(watched_ns)}, an untouched one {time_text(untouched_ns)}.")
         listed = sum(bool(path) for path in modules_of(survey.labels))
         if listed < survey.modules:
             lines.append(f"Of {survey.modules} modules these are the {listed} heaviest; --top names more.")

@@ -24,17 +24,9 @@ _OF_MEMORY = ("memory_bytes", "peak_bytes", "reserved_bytes")
 _NO_TIME = ("weight", "weight_ns", *_OF_MEMORY)
 _OURS = re.compile(rb'"format"\s*:\s*"stepscope\.phases"')
 _METADATA = (
-    "steps",
-    "warmup",
-    "backwards",
-    "optimizer_steps",
-    "first_batch_ns",
-    "communication",
-    "script",
-    "settings",
-    "ended",
-    "rank_disagreement",
-)
+    "steps", "warmup", "backwards", "optimizer_steps", "first_batch_ns", "communication", "script", "settings",
+    "ended", "rank_disagreement",
+)  # fmt: skip
 
 _RENAMED = {"stands_for": "weight", "stands_for_ns": "weight_ns", "largest_ns": "max_ns"}
 """Fields of files up to version 5."""

@@ -26,22 +26,10 @@ _OURS = re.compile(rb'"format"\s*:\s*"stepscope\.inline"')
 _MARKS = (b'"avg_measured_time_ms"', b'"measured_times_ms"', b'"iter_time_ms"')
 _NUMBERED = re.compile(r"[A-Za-z]+_(-?\d{1,18})$")
 _METADATA = (
-    "script",
-    "complete",
-    "mode",
-    "warmup",
-    "repetitions",
-    "iterations_run",
-    "overhead",
-    "armed_every",
-    "bookkeeping_ns_per_iteration",
-    "not_measured",
-    "model_changes",
-    "avg_iter_time_ms",
-    "settings",
-    "ended",
+    "script", "complete", "mode", "warmup", "repetitions", "iterations_run", "overhead", "armed_every",
+    "bookkeeping_ns_per_iteration", "not_measured", "model_changes", "avg_iter_time_ms", "settings", "ended",
     "rank_disagreement",
-)
+)  # fmt: skip
 
 Row = dict[str, Any]
 
@@ -156,7 +144,6 @@ class _Rows:
                     )
 
     def listed(self, events: Any) -> None:
-        """HugeCTR's events."""
         for event in self._objects(events):
             self._event(
                 event, label=label_of(event), device=index(event.get("device_id")), stream=_stream(event.get("stream"))

@@ -102,7 +102,7 @@ class Recordings:
         self.end_micro_step()
         # The inline session last, so that the time of the others belongs to the step that ended.
         for part, recording in reversed(self._recordings.items()):
-            self._guarded(part, self._start_iteration, recording)
+            self._guarded(part, functools.partial(recording.start_iteration, number=number))
 
     def start_micro_step(self) -> None:
         if self._running and self._micro is None:
@@ -127,7 +127,7 @@ class Recordings:
         for batches in self._batches:
             self._guarded("end of batches", batches.remove)
         for part, recording in reversed(self._recordings.items()):
-            self._guarded(f"end of {part}", self._stop, recording)
+            self.written += self._guarded(f"end of {part}", recording.stop) or []
         self._recordings, self._batches = {}, []
         return self.written
 
@@ -150,21 +150,14 @@ class Recordings:
             self._guarded("batches", batches.install)  # one guard: if it fails once, it fails for all
         recording.start()
 
-    def _start_iteration(self, recording: Recording) -> None:
-        recording.start_iteration(number=self._number)
-
     def _open_micro_step(self) -> None:
         opened = region(MICRO_STEP)
         opened.__enter__()
         self._micro = opened
 
-    def _stop(self, recording: Recording) -> None:
-        self.written += recording.stop()
-
-    def _guarded(self, part: str, what: Callable[..., Any], *args: Any) -> None:
+    def _guarded(self, part: str, what: Callable[..., Any], *args: Any) -> Any:
         """Calls something for one recording; if that raises, the recording is dropped and the others go on."""
-        guard = self._guards.setdefault(part, Guard(f"recording ({part})"))
-        guard.ask(what, *args)
+        return self._guards.setdefault(part, Guard(f"recording ({part})")).ask(what, *args)
 
 
 def never_raises(method: Method) -> Method:

@@ -10,15 +10,35 @@ import contextlib
 import ctypes
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stepscope.record.capture.libraries import load
-
 _LIBRARIES = ("libnvToolsExt", "libnvtx3interop")
 """Libraries with the functions of NVTX: CUDA's up to 12.8, and its successor."""
+
+
+def load(stem: str, names: Iterable[str]) -> ctypes.CDLL:
+    """Loads a library: one that the process has loaded whose file name starts with `stem`, else the first of `names`.
+
+    Raises:
+        OSError: none can be loaded.
+    """
+    names = [*_loaded(stem), *names]
+    for name in names:
+        with contextlib.suppress(OSError):
+            return ctypes.CDLL(name)
+    raise OSError(f"{stem.rstrip('.')} is not on this machine, or not where libraries are looked for")
+
+
+def _loaded(stem: str) -> list[str]:
+    try:
+        lines = Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return []  # not Linux
+    paths = dict.fromkeys(line.partition("/")[2] for line in lines if "/" in line)
+    return [f"/{path}" for path in paths if path.rpartition("/")[2].startswith(stem)]
 
 
 class Nvtx(NamedTuple):
@@ -41,7 +61,7 @@ def nvtx() -> Nvtx:
     for library in _LIBRARIES:
         with contextlib.suppress(OSError):
             return _of_library(load(library, (*_installed(library), f"{library}.so.1")))
-    if not _compiled_into_torch():
+    if not hasattr(getattr(sys.modules.get("torch"), "_C", None), "_nvtx"):
         raise OSError(f"neither {' nor '.join(_LIBRARIES)} is where libraries are looked for")
     return _of_torch()
 
@@ -96,11 +116,6 @@ def _of_library(library: Any) -> Nvtx:
     return Nvtx(
         library.nvtxRangePushA, library.nvtxRangePop, library.nvtxRangeStartA, library.nvtxRangeEnd, start_registered
     )
-
-
-def _compiled_into_torch() -> bool:
-    torch: Any = sys.modules.get("torch")
-    return hasattr(getattr(torch, "_C", None), "_nvtx")
 
 
 def _of_torch() -> Nvtx:

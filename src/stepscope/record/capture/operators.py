@@ -11,7 +11,6 @@ import contextlib
 import json
 import sys
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -30,23 +29,12 @@ _SILENT = Nvtx(
 _NOT_COUNTED = 1 << 62  # nodes that accumulate gradients have the highest possible number, which means none
 
 
-class OperatorRanges(ABC):
-    """Ranges around the calling thread's operators and autograd nodes."""
+def operator_ranges(nvtx: Nvtx, guard: Guard) -> _ByTorch | _ByMode:
+    """Ranges around the calling thread's operators and autograd nodes: torch's own if the job uses CUDA.
 
-    @abstractmethod
-    def install(self) -> None:
-        """Starts writing ranges; RuntimeError if this job does not allow it."""
-
-    @abstractmethod
-    def remove(self) -> bool:
-        """Stops writing ranges; False if that must be repeated in a later step."""
-
-    def backward_ended(self) -> None:  # noqa: B027 - torch's own ranges of nodes end by themselves
-        """Called after a backward of this thread."""
-
-
-def operator_ranges(nvtx: Nvtx, guard: Guard) -> OperatorRanges:
-    """Chooses the implementation for this job: torch's own if it uses CUDA."""
+    `install` raises a RuntimeError if this job does not allow it; `remove` returns whether it need not be repeated in a
+    later step.
+    """
     return _ByTorch(guard) if _uses_cuda() else _ByMode(nvtx, guard)
 
 
@@ -74,7 +62,7 @@ class OperatorTypes:
         return texts
 
 
-class _ByTorch(OperatorRanges):
+class _ByTorch:
     """`torch.autograd.profiler.emit_nvtx`, which uses the process's only session of torch's profiler."""
 
     def __init__(self, guard: Guard) -> None:
@@ -102,12 +90,15 @@ class _ByTorch(OperatorRanges):
             self._profiler_lock.remove()
         return True
 
+    def backward_ended(self) -> None:
+        """Does nothing, because torch's own ranges of nodes end by themselves."""
+
     def _give_way(self) -> None:
         warn_once("operators get no more ranges: the job starts a profiler of its own")
         self._guard.ask(self.remove)
 
 
-class _ByMode(OperatorRanges):
+class _ByMode:
     def __init__(self, nvtx: Nvtx, guard: Guard) -> None:
         self._nvtx = nvtx
         self._guard = guard

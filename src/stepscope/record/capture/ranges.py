@@ -76,7 +76,6 @@ class StepRanges:
         return self._operators.remove()
 
     def start_step(self, number: int) -> None:
-        """Ends the running step, if there is one, and starts the next."""
         self.end_step()
         if not self._introduced:
             self._introduced = True

@@ -36,7 +36,6 @@ class Capture:
         self._send(self._signal.start)
 
     def stop(self) -> None:
-        """Stops the profiler's recording; also done when the process ends."""
         if self._at_end is None:
             return
         self._at_end.cancel()

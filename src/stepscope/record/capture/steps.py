@@ -31,6 +31,8 @@ class CapturedSteps(EveryStep):
         start_step: number of the first step, for a resumed run.
     """
 
+    records_values = False
+
     def __init__(
         self, steps: StepRange | None, signal: Signal | None, *, nvtx: bool = False, start_step: int = 0
     ) -> None:
@@ -50,10 +52,6 @@ class CapturedSteps(EveryStep):
         self._misses_first = False
         self._captured = False
         self._over = False
-
-    @property
-    def records_values(self) -> bool:
-        return False
 
     @property
     def over(self) -> bool:

@@ -123,7 +123,6 @@ class ProcessTree:
         return usage
 
     def _below(self) -> Iterator[str]:
-        """This process and all its living descendants."""
         waiting, seen = ["self"], 0
         while waiting and seen < _MAX_PROCESSES:
             pid = waiting.pop()

@@ -43,14 +43,12 @@ class HardwareSampler:
         self._device = self._device or device
 
     def start(self) -> None:
-        """Starts sampling; harmless if it is running."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="stepscope-hardware", daemon=True)
             with suppress(RuntimeError):  # no more threads can be started: nothing is known over time
                 self._thread.start()
 
     def stop(self) -> None:
-        """Stops sampling; does not wait for the thread."""
         self._ending.set()
 
     def figures(self) -> dict[str, Any] | None:

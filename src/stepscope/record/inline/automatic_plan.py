@@ -66,7 +66,6 @@ class AutomaticPlan:
             self.weights = chosen if self._shared is None else self._shared.settled(chosen, all_labels)
 
     def abandon(self) -> None:
-        """Drops an iteration that broke off; it is watched again."""
         self._surveyor.abandon()
 
     def remove(self) -> None:

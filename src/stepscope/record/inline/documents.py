@@ -18,7 +18,6 @@ from stepscope.base.step_phases import PHASES, RECORDED_PHASES
 from stepscope.record.inline.events import Event, Measured
 from stepscope.record.job.exit_reason import ExitReason
 from stepscope.record.phases.phases import COLUMNS, WEIGHT_NS, Phases
-from stepscope.record.plan import Entry
 from stepscope.record.targets.copies import Copied
 
 ENDED_FIRST = "the recording ended before its turn"
@@ -82,12 +81,12 @@ def _event(event: Event) -> dict[str, Any]:
 
 
 def _without_a_turn(measured: Measured) -> list[dict[str, Any]]:
-    """The planned events whose turn had not come when the recording ended."""
     if measured.complete:
         return []
     missing = []
     for entry in measured.plan.entries:
-        events = [event for event in measured.events if _is_of(event, entry)]
+        names = entry.label.matches
+        events = [event for event in measured.events if names(event.observed.label, event.observed.occurrence)]
         # What the observed iteration did not run is already named.
         had_turns = any(event.samples.count or event.missed for event in events)
         if not (had_turns or (measured.observed and not events)):
@@ -95,12 +94,7 @@ def _without_a_turn(measured: Measured) -> list[dict[str, Any]]:
     return missing
 
 
-def _is_of(event: Event, entry: Entry) -> bool:
-    return entry.label.matches(event.observed.label, event.observed.occurrence)
-
-
 def _by_name(values: Iterable[Mapping[str, float]], numbers: Iterable[int]) -> dict[str, list[list[float]]]:
-    """For each name, the iterations with a number of that name, and the number."""
     series: dict[str, list[list[float]]] = {}
     for number, numbers_by_name in zip(numbers, values, strict=True):
         for name, value in numbers_by_name.items():

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stepscope.base.statistics import Statistics, describe_blocks, effective_sample_size
+from stepscope.record.budget import UntimedBlock
 from stepscope.record.phases.history import History
 from stepscope.record.plan import Entry, Plan
 from stepscope.record.targets.watch import Observed
-from stepscope.record.untimed_block import UntimedBlock
 
 MAX_SAMPLES = 512
 MAX_ITERATIONS = 2048

@@ -16,7 +16,7 @@ from typing import Any
 
 from stepscope.base.statistics import quantile
 from stepscope.record import annotate
-from stepscope.record.budget import OF_STEPS, Budget, next_timed
+from stepscope.record.budget import OF_STEPS, Budget, UntimedBlock, next_timed
 from stepscope.record.clock import Clock
 from stepscope.record.inline.automatic_plan import AutomaticPlan
 from stepscope.record.inline.events import MAX_LISTED, Event, Iterations, Measured, NotMeasured, not_measured_words
@@ -30,7 +30,6 @@ from stepscope.record.targets.copies import Copies
 from stepscope.record.targets.find import Finder, why_not_seen
 from stepscope.record.targets.watch import ArmedWatch, ObservingWatch, WatchedRegion
 from stepscope.record.trouble import Guard, warn_once
-from stepscope.record.untimed_block import UntimedBlock
 
 _IN_GRAPH = "it runs inside a captured graph, where this torch's events keep no time; those of torch 2.8 do"
 _JOB_GRAPH = (
@@ -120,7 +119,6 @@ class Recorder:
 
     @property
     def surveys(self) -> bool:
-        """Whether it watches the running iteration to find out what can be measured."""
         return self._automatic is not None and self._automatic.watch is not None
 
     @property
@@ -228,7 +226,6 @@ class Recorder:
         return following.role == "done"
 
     def _budgets_of(self, event: int | None) -> set[Budget]:
-        """The budget of an event, and in rounds that of all events."""
         return {self._budgets[event], self._budgets[None if self.schedule.in_rounds else event]}
 
     def _interval(self, event: int | None) -> int:
@@ -239,7 +236,6 @@ class Recorder:
         return max(budget.interval, self._budgets[None].interval)
 
     def abandon(self, *, began: bool = True) -> None:
-        """Drops a broken-off iteration; its turn is repeated."""
         if not began:
             self.iteration -= 1
         watch = self.watch

@@ -21,6 +21,7 @@ from itertools import chain
 from typing import Literal
 
 from stepscope.record.budget import next_timed
+from stepscope.record.compiling import never
 
 Role = Literal["warmup", "survey", "observe", "armed", "unarmed", "done"]
 
@@ -52,18 +53,6 @@ class _Measured:
 
     counted: int = 0
     missed: int = 0
-
-
-def _unknown() -> None:
-    return None
-
-
-def _never() -> bool:
-    return False
-
-
-def _each(_event: int | None) -> int:
-    return 1
 
 
 class Schedule:
@@ -103,9 +92,9 @@ class Schedule:
         one_shot: bool = False,
         in_rounds: bool = False,
         survey: bool = False,
-        left: Callable[[], float | None] = _unknown,
-        interval_of: Callable[[int | None], int] = _each,
-        stays: Callable[[], bool] = _never,
+        left: Callable[[], float | None] = lambda: None,
+        interval_of: Callable[[int | None], int] = lambda _: 1,
+        stays: Callable[[], bool] = never,
     ) -> None:
         self._warmup_left = warmup
         self._repetitions = _FIRST_TURN // 2 if in_rounds else repetitions
@@ -128,7 +117,6 @@ class Schedule:
         self.turn = self._decide()
 
     def surveyed(self) -> None:
-        """Ends the survey: the next iteration is the observed one."""
         self._survey = False
 
     def observed(self, events: int, order: Sequence[int] | None = None) -> None:
@@ -169,11 +157,9 @@ class Schedule:
 
     @property
     def has_observed(self) -> bool:
-        """Whether the number of events is known."""
         return self._order is not None
 
     def _changes(self, event: int | None) -> bool:
-        """Whether the next armed iteration is for another event."""
         return not self._one_shot and self._interval_of(event) > 1 and not self._stays()
 
     def _ran(self, *, measured: bool) -> None:

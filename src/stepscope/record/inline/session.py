@@ -87,12 +87,8 @@ class Session(Recording):
         self._recorder_over = False
         self._reads_left = 100
         self._said_stop = False
-        self._successor: Session | None = None
+        self.successor: Session | None = None
         self._at_end = AtEnd(stop=self.stop, save=self._save_at_end)
-
-    @property
-    def successor(self) -> Session | None:
-        return self._successor
 
     @property
     def written(self) -> list[Path]:
@@ -318,11 +314,11 @@ class Session(Recording):
     def replaced_by(self, other: Session) -> None:
         """Hands over to another session of the script, which ends when this one's owner ends it."""
         self.stop()
-        self._successor = other
+        self.successor = other
 
     def stop(self) -> list[Path]:
-        if self._successor is not None:
-            self._successor.stop()
+        if self.successor is not None:
+            self.successor.stop()
         if self.stopped or self.guard.inherited:
             return self.written
         self.stopped = True
@@ -392,7 +388,6 @@ class Session(Recording):
         self._files.ask_settings(self._trained.model, in_forward=True)
 
     def _save(self) -> None:
-        """Writes what there is, in case the job is killed; later files replace it."""
         recorder, files = self._recorder, self._files
         files.ask_settings(None, in_forward=False)
         if recorder is not None and not self._recorder_over and recorder.events:

@@ -42,7 +42,6 @@ class SharedPlan:
             self._files.background.run(self._forget)
 
     def stop(self) -> None:
-        """Removes rank 0's plan: nothing is shared any more."""
         if self._is_first():
             self._forget()
 

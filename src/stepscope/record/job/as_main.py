@@ -29,7 +29,6 @@ class MainProgram:
         self._named = _named(Path(sys.executable).name)
 
     def restore(self) -> None:
-        """Restores the main program that was there when this was created."""
         sys.argv, sys.path[:], sys.modules["__main__"] = self._before
         if self._named is not None:
             _named(self._named)

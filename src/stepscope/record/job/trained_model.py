@@ -178,7 +178,6 @@ class TrainedModel:
 
     @property
     def looks(self) -> bool:
-        """Whether it looks for the model now or in the next iteration."""
         return self._looks_again or self._discovery is not None
 
     def start_iteration(self, iterations: int) -> FoundModel | None:
@@ -207,7 +206,6 @@ class TrainedModel:
             self._looks_again |= self._missing.look_again(occurrences("forward"), occurrences("backward"))
 
     def look_again(self) -> None:
-        """Looks for the model in the next iteration, unless it was given."""
         self._looks_again = self._missing is not None
 
     def close(self) -> None:
@@ -245,7 +243,6 @@ class MissingForward:
         self._backwards = 0
 
     def look_again(self, forwards: int, backwards: int) -> bool:
-        """Whether to look for the model in the next step, after so many forwards and backwards."""
         if forwards != self._forwards or not forwards:
             self._missed = 0
             self._patience = _PATIENCE_LOOKS

@@ -280,24 +280,10 @@ class OnDemand(EveryStep):
 
     def _write(self, request: str, state: str, why: str, files: tuple[str, ...]) -> None:
         process = this_process()
-        write_answer(
-            self.directory,
-            Answer(
-                request,
-                process.rank,
-                process.world_size,
-                process.host,
-                process.pid,
-                self._number,
-                statistics.median(self._seconds or [0.0]),
-                state,
-                why,
-                files,
-                process.local_rank,
-                process.node,
-                process.disagreement,
-            ),
-        )
+        place = process.rank, process.world_size, process.host, process.pid
+        finer = process.local_rank, process.node, process.disagreement
+        seconds = statistics.median(self._seconds or [0.0])
+        write_answer(self.directory, Answer(request, *place, self._number, seconds, state, why, files, *finer))
 
     def _ask(self) -> None:
         try:

@@ -50,28 +50,25 @@ def agree(directory: Path, request: Request, *, lead_seconds: float = 3.0, timeo
         OSError: the directory cannot be written.
     """
     if not directory.is_dir():
-        raise StepScopeError(
+        raise _no_answer(
             f"there is no directory {directory}",
-            hint="give the one that the job listens to; it makes it when it starts",
-            slug="no-answer",
+            "give the one that the job listens to; it makes it when it starts",
         )
     call_s = time.monotonic()
     write_request(directory, replace(request, at_step=None))
     answers = _everybody(directory, request, call_s + timeout_seconds)
     busy = [str(answer.rank) for answer in answers if answer.state == BUSY]
     if busy:
-        raise StepScopeError(
+        raise _no_answer(
             f"{directory}: rank {_some(busy)} still records for another request",
-            hint="ask again when that is done; nothing was recorded for this one",
-            slug="no-answer",
+            "ask again when that is done; nothing was recorded for this one",
         )
     # All are checked, so that one that does not know is not overlooked.
     recording = [answer for answer in answers if chosen(request.ranks, _process(answer))]
     if not recording:
-        raise StepScopeError(
+        raise _no_answer(
             f'no rank of the job is among --ranks "{request.ranks}"',
-            hint=f"the job has the ranks 0 to {len(answers) - 1}",
-            slug="no-answer",
+            f"the job has the ranks 0 to {len(answers) - 1}",
         )
     # An answer is at most as old as the call.
     away = max(
@@ -80,11 +77,10 @@ def agree(directory: Path, request: Request, *, lead_seconds: float = 3.0, timeo
     )
     earliest = away + WARMUP + 1
     if request.at_step is not None and request.at_step < earliest:
-        raise StepScopeError(
+        raise _no_answer(
             f"step {request.at_step} is too near: the ranks are in steps up to "
             f"{max(answer.step for answer in answers)}",
-            hint=f"ask for step {earliest} or a later one, or leave --at out",
-            slug="no-answer",
+            f"ask for step {earliest} or a later one, or leave --at out",
         )
     order = replace(request, at_step=request.at_step or earliest)
     write_request(directory, order)
@@ -103,6 +99,10 @@ def wait_until_done(directory: Path, request: Request, *, timeout_seconds: float
         if not answers and not any(answer.state == BUSY for answer in all_answers(directory)):
             _refuse_replaced(directory, request)
         time.sleep(0.2)
+
+
+def _no_answer(what: str, hint: str) -> StepScopeError:
+    return StepScopeError(what, hint=hint, slug="no-answer")
 
 
 def _process(answer: Answer) -> Process:
@@ -132,10 +132,9 @@ def _refuse_replaced(directory: Path, request: Request) -> None:
     except (OSError, ValueError):
         return
     if other:
-        raise StepScopeError(
+        raise _no_answer(
             f"{directory}: another request has taken the place of this one",
-            hint="one is carried out at a time; ask again when the other is done",
-            slug="no-answer",
+            "one is carried out at a time; ask again when the other is done",
         )
 
 
@@ -150,25 +149,20 @@ def _everybody(directory: Path, request: Request, deadline: float) -> list[Answe
         _refuse_replaced(directory, request)
         time.sleep(0.1)
     if not answers:
-        ended = [answer for answer in map(_if_alive, _unfinished(directory)) if answer.state in FINAL]
-        raise StepScopeError(
+        # Those of earlier listeners here, as if they still listened.
+        unfinished = [replace(answer, state="here") for answer in all_answers(directory)]
+        ended = [answer for answer in map(_if_alive, unfinished) if answer.state in FINAL]
+        raise _no_answer(
             f"{directory}: no rank answered",
-            hint=f"the job that listened here, process {ended[0].pid}, has ended"
+            f"the job that listened here, process {ended[0].pid}, has ended"
             if ended
             else "is this the directory that the job listens to, and has it taken its first steps?",
-            slug="no-answer",
         )
     missing = [str(rank) for rank in range(size) if rank not in answers]
-    raise StepScopeError(
+    raise _no_answer(
         f"{directory}: {len(missing)} of {size} ranks did not answer: {_some(missing)}",
-        hint="all of them must see this directory; nothing was recorded",
-        slug="no-answer",
+        "all of them must see this directory; nothing was recorded",
     )
-
-
-def _unfinished(directory: Path) -> list[Answer]:
-    """Makes answers from earlier listeners here, as if they still listened."""
-    return [replace(answer, state="here") for answer in all_answers(directory)]
 
 
 def _some(names: Iterable[str]) -> str:

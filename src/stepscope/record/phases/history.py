@@ -74,7 +74,6 @@ class History:
         self.rows[-1] = tuple(row)
 
     def add(self, row: Sequence[int], attachment: Any = None, weight: int = 1) -> None:
-        """Counts a row, and keeps it if it is its turn."""
         self.weight += weight
         for column, value in enumerate(row):
             self.totals[column] += value if column in self._adds_up else value * weight

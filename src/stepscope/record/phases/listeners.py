@@ -42,7 +42,6 @@ class PhaseListeners:
             self._listen_to("forward", target)
 
     def pause(self) -> None:
-        """Removes the hooks for phases, for steps that are not timed."""
         if self._resting:
             return
         self._resting = True

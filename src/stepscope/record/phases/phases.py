@@ -19,22 +19,16 @@ from types import MappingProxyType
 from typing import Any
 
 from stepscope.base.step_phases import PHASE_OF_EVENT, PHASES, RECORDED_PHASES
-from stepscope.record.budget import Budget
+from stepscope.record.budget import Budget, UntimedBlock
 from stepscope.record.clock import Clock
 from stepscope.record.memory import MemoryReader
 from stepscope.record.phases.history import History
 from stepscope.record.ring import MAX_MEASUREMENTS, Marked, Pending, Ring
-from stepscope.record.untimed_block import UntimedBlock
 
 COLUMNS = (
-    "step",
-    "time_ns",
+    *("step", "time_ns"),
     *(f"{phase}_ns" for phase in PHASES),
-    "weight",
-    "weight_ns",
-    "memory_bytes",
-    "peak_bytes",
-    "reserved_bytes",
+    *("weight", "weight_ns", "memory_bytes", "peak_bytes", "reserved_bytes"),
 )
 """Columns of the recorded steps: a step represents `weight` steps, which took `weight_ns`; memory is 0 if not read."""
 
@@ -316,11 +310,9 @@ class Phases:
         return phase in ("input_wait", "host_to_device") or self.occurrences(phase) > 0
 
     def occurrences(self, phase: str) -> int:
-        """The number of starts of a phase, in all steps."""
         return self.opened[_NUMBER[phase]]
 
     def drain(self) -> None:
-        """Reads what the device has finished, and drops the rest."""
         self._read()
         self._ring.drop()
         self._count_pending()

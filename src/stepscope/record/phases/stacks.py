@@ -58,7 +58,6 @@ class StackSampler:
             self._thread.start()
 
     def stop(self) -> None:
-        """Stops sampling; does not wait for the thread."""
         if self._running.locked():
             self._running.release()
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from stepscope.record.compiling import capturing_check
 from stepscope.record.job.trained_model import Discovery
 from stepscope.record.planning.listing import MAX_MODULES, Listed, heaviest, listed, modules_of
-from stepscope.record.planning.surveyor import Surveyor
+from stepscope.record.planning.surveyor import Kind, Surveyor
 from stepscope.record.recording import Recording
 from stepscope.record.targets.watch import ObservingWatch
 from stepscope.record.trouble import Guard
@@ -87,30 +87,16 @@ class Survey(Recording):
 
     @property
     def all_iterations(self) -> int:
-        """The number of iterations that a script runs, unless it ends earlier."""
         return len(self._stages)
 
-    @property
-    def watched(self) -> int:
-        return self._rounds("all")
-
-    @property
-    def watched_operators(self) -> int:
-        return self._rounds("operators")
-
-    def _rounds(self, kind: Stage) -> int:
+    def watched(self, kind: Kind) -> int:
         rounds = [] if self._surveyor is None else self._surveyor.rounds
         return sum(watched.kind == kind for watched in rounds)
 
-    @property
-    def untouched_ns(self) -> int | None:
-        """Time of an unwatched iteration (ns); None if none ended."""
-        return self._median_ns("plain")
-
-    @property
-    def watched_ns(self) -> int | None:
-        """Time of an iteration in which everything but operators and modules' backwards was watched (ns)."""
-        return self._median_ns("forwards")
+    def median_ns(self, stage: Stage) -> int | None:
+        """Time of an iteration at a stage (ns); None if none ended."""
+        times = self._times.get(stage)
+        return round(median(times)) if times else None
 
     def start(self, *, lead_in: bool = False) -> None:
         if not lead_in:
@@ -235,7 +221,3 @@ class Survey(Recording):
         self._surveyor.remove()
         self._surveyor.wait(_DEVICE_SECONDS)
         return listed(self._surveyor.rounds)
-
-    def _median_ns(self, stage: Stage) -> int | None:
-        times = self._times.get(stage)
-        return round(median(times)) if times else None

@@ -35,31 +35,12 @@ MAX_REGIONS = 512
 
 _STEP = ("zero_grad", "forward", "**.forward", "backward", "optimizer.step", "host_to_device")
 # Functions of torch.distributed that communicate; the others only query or set up.
-_COLLECTIVES = frozenset(
-    {
-        "all_gather",
-        "all_gather_coalesced",
-        "all_gather_into_tensor",
-        "all_gather_object",
-        "all_reduce",
-        "all_reduce_coalesced",
-        "all_to_all",
-        "all_to_all_single",
-        "barrier",
-        "broadcast",
-        "broadcast_object_list",
-        "gather",
-        "gather_object",
-        "monitored_barrier",
-        "recv",
-        "reduce",
-        "reduce_scatter",
-        "reduce_scatter_tensor",
-        "scatter",
-        "scatter_object_list",
-        "send",
-    }
-)
+_COLLECTIVES = (
+    "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_object", "all_reduce",
+    "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "broadcast", "broadcast_object_list",
+    "gather", "gather_object", "monitored_barrier", "recv", "reduce", "reduce_scatter", "reduce_scatter_tensor",
+    "scatter", "scatter_object_list", "send",
+)  # fmt: skip
 
 
 class TimedWatch(ObservingWatch):
@@ -89,7 +70,6 @@ class TimedWatch(ObservingWatch):
         super().close(token)
 
     def ended(self) -> list[Observed]:
-        """The completed events, in the order of their starts."""
         ended = [event for event in self.events if event.end_index is not None]
         return sorted(ended, key=lambda event: event.start_index)
 
@@ -158,7 +138,6 @@ class Surveyor:
         self._targets = []
 
     def reached(self) -> bool:
-        """Whether the clocks have reached every mark. Never waits."""
         return all(watched.watch.reached() for watched in self.rounds)
 
     def wait(self, seconds: float) -> None:

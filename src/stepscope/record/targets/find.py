@@ -73,7 +73,6 @@ class Finder:
         self._clock_on = functools.cache(clock_for)
 
     def everything(self, plan: Plan) -> list[Target]:
-        """The targets that observe every event of the plan once."""
         labels: dict[tuple[str, ...], Label] = {}
         for entry in plan.entries:
             label = entry.label
@@ -95,7 +94,6 @@ class Finder:
         return self._target(label, path=label.module or "", everything=False)
 
     def not_measurable(self, entry: Entry) -> str | None:
-        """Why an entry can never be measured in this model, or None."""
         label = entry.label
         if label.kind == "collective" and label.name not in collectives():
             return f"torch.distributed has no {label.name} ({did_you_mean(str(label.name), collectives())})"

@@ -62,7 +62,6 @@ class Patches:
         self._installed: list[Patch] = []
 
     def install(self, owner: Any, makes: Mapping[str, Make]) -> None:
-        """Replaces those attributes that the owner has."""
         for name, make in makes.items():
             if hasattr(owner, name):
                 patch = Patch(owner, name, make)
@@ -75,7 +74,6 @@ class Patches:
 
 
 def _weak(owner: Any) -> Callable[[], Any]:
-    """Returns a function that returns an object without keeping it alive, if its type allows that."""
     try:
         return weakref.ref(owner)
     except TypeError:

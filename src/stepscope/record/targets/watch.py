@@ -208,7 +208,6 @@ class ArmedWatch:
         return pending
 
     def give_back(self) -> None:
-        """Returns every mark of a broken-off iteration to its clock, and keeps nothing."""
         self._give_back()
         for clock, origin in zip(self._clocks, self._origins, strict=False):
             clock.release(origin)

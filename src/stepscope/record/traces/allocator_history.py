@@ -84,7 +84,6 @@ class _OutOfMemory:
         self._take = take
 
     def leave(self) -> list[Path | None]:
-        """Stops watching; returns what was written."""
         self._take = None
         written, self._written = self._written, []
         return written

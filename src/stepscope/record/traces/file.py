@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from stepscope.base.ranks import Process, host_name, is_alive
-from stepscope.record.output import keep
+from stepscope.record.output import keep, keep_copy
 from stepscope.record.trouble import warn_once
 
 _COMPRESSION = 3  # level 9 takes twice the effort and saves a tenth
@@ -113,12 +113,7 @@ def write_snapshot(out: Path, name: str) -> Path | None:
     with _space(out, 0) as space:
         raw = space / "memory.pickle"
         torch.cuda.memory._dump_snapshot(str(raw))
-
-        def copy(file: BinaryIO) -> None:
-            with raw.open("rb") as snapshot:
-                shutil.copyfileobj(snapshot, file, _BLOCK)
-
-        return keep(out, f"{name}.memory.pickle", copy, what="the memory snapshot")
+        return keep_copy(out, f"{name}.memory.pickle", raw, what="the memory snapshot")
 
 
 def _copy_renamed(text: BinaryIO, packed: gzip.GzipFile, step: int) -> None:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from stepscope.record.targets.patches import Patches
+from stepscope.record.targets.patches import Make, Patches
 
 JOB_PROFILER_RUNS = "the job already runs a profiler of its own, and only one can record"
 
@@ -36,9 +36,9 @@ class OneProfiler:
         from torch.autograd import profiler
 
         makes = {
-            "_prepare_profiler": self._preparing,
-            "_enable_profiler": self._enabling,
-            "_disable_profiler": self._disabling,
+            "_prepare_profiler": self._before(self._prepares),
+            "_enable_profiler": self._before(self._enables),
+            "_disable_profiler": self._before(self._disables),
         }
         self._patches.install(profiler, makes)
 
@@ -62,7 +62,6 @@ class OneProfiler:
 
     @property
     def theirs_runs(self) -> bool:
-        """Whether a profiler of the job is prepared or recording."""
         return self._theirs or _enabled()
 
     def release(self) -> None:
@@ -78,40 +77,34 @@ class OneProfiler:
         finally:
             OneProfiler._our_thread = before
 
-    def _is_ours(self) -> bool:
-        return OneProfiler._our_thread == threading.get_ident()
+    def _before(self, action: Callable[[tuple[Any, ...]], None]) -> Make:
+        """Makes replacements of torch's functions that first take `action`, unless the call is ours."""
 
-    def _preparing(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def prepare(*args: Any, **kwargs: Any) -> Any:
-            if not self._is_ours():
-                self._theirs = True
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if OneProfiler._our_thread != threading.get_ident():
+                    action(args)
+                return original(*args, **kwargs)
+
+            return call
+
+        return make
+
+    def _prepares(self, _args: tuple[Any, ...]) -> None:
+        self._theirs = True
+        self._give_way()
+
+    def _enables(self, args: tuple[Any, ...]) -> None:
+        # One that was prepared before we observed: preparing ours has undone that.
+        if not self._theirs:
+            self._theirs = True
+            if OneProfiler._holder is self:
                 self._give_way()
-            return original(*args, **kwargs)
+                _prepare_again(args)
 
-        return prepare
-
-    def _enabling(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def enable(*args: Any, **kwargs: Any) -> Any:
-            # One that was prepared before we observed: preparing ours has undone that.
-            if not self._is_ours() and not self._theirs:
-                self._theirs = True
-                if OneProfiler._holder is self:
-                    self._give_way()
-                    _prepare_again(args)
-            return original(*args, **kwargs)
-
-        return enable
-
-    def _disabling(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def disable(*args: Any, **kwargs: Any) -> Any:
-            if not self._is_ours():
-                self._theirs = False
-            return original(*args, **kwargs)
-
-        return disable
+    def _disables(self, _args: tuple[Any, ...]) -> None:
+        self._theirs = False
 
 
 def _enabled() -> bool:

@@ -178,7 +178,9 @@ class Profiling:
                 profiler.stop_trace()
         finally:
             if self._thread_muted:
-                _unmute_this_thread()
+                from torch.autograd import _enable_record_function
+
+                _enable_record_function(True)
             self._in_flight.forget()
             self._profiler_lock.release()
         self.stop_seconds = time.monotonic() - began
@@ -189,12 +191,6 @@ def _record_function(name: str) -> Any:
     from torch.profiler import record_function
 
     return record_function(name)
-
-
-def _unmute_this_thread() -> None:
-    import torch
-
-    torch.autograd._enable_record_function(True)
 
 
 def quieten_profiler() -> None:

@@ -17,8 +17,9 @@ import sys
 import threading
 import time
 import weakref
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from stepscope.base.chosen_ranks import chosen, may_be_chosen
 from stepscope.base.folders import from_anywhere
@@ -30,7 +31,6 @@ from stepscope.record.job.trained_model import ModelSearch
 from stepscope.record.output import Background, Who, warn_unusable
 from stepscope.record.recording import SCRIPT_FOLDERS, EveryStep
 from stepscope.record.traces.allocator_history import AllocatorHistory
-from stepscope.record.traces.cycles import Cycles
 from stepscope.record.traces.file import file_safe, trace_name, write_trace
 from stepscope.record.traces.graph_captures import GraphCaptures
 from stepscope.record.traces.one_profiler import OneProfiler
@@ -42,6 +42,61 @@ _NEXT_STEP_SECONDS, _NEXT_STEPS = 2.0, 2
 """Wait for the next step of another thread when a job ends: this many times the longest step of the trace, or this
 time."""
 _STOPPING_SECONDS = 30.0
+
+
+Action = Literal["off", "warmup", "record"]
+
+MAX_ACTIVE = 5
+"""Largest default number of recorded steps: a trace of an entire run is too large to work with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """The schedule of a trace. The profiler warms up before it records, because the first kernels after its start are
+    lost, and its start-up would look like the job's.
+
+    Args:
+        wait: steps before the warm-up, in every cycle.
+        warmup: steps in which the profiler runs and its data is discarded.
+        active: recorded steps.
+        repeat: number of cycles.
+
+    Raises:
+        ValueError: a number is too small.
+
+    >>> cycles = Cycles(wait=1, warmup=1, active=2)
+    >>> [cycles.action(index) for index in range(5)]
+    ['off', 'warmup', 'record', 'record', 'off']
+    """
+
+    wait: int = 1
+    warmup: int = 1
+    active: int = MAX_ACTIVE
+    repeat: int = 1
+
+    def __post_init__(self) -> None:
+        if min(self.wait, self.warmup) < 0 or min(self.active, self.repeat) < 1:
+            raise ValueError("wait and warmup are 0 or more, active and repeat 1 or more")
+
+    @property
+    def length(self) -> int:
+        return self.wait + self.warmup + self.active
+
+    def cycle(self, index: int) -> int:
+        """The cycle that a step belongs to, from 0."""
+        return index // self.length
+
+    def action(self, index: int) -> Action:
+        """What to do in a step, counted from the recording's first."""
+        if index < 0 or self.cycle(index) >= self.repeat:
+            return "off"
+        within = index % self.length
+        if within < self.wait:
+            return "off"
+        return "warmup" if within < self.wait + self.warmup else "record"
+
+    def over(self, index: int) -> bool:
+        return self.cycle(index) >= self.repeat
 
 
 class Tracer(EveryStep):
