@@ -22,7 +22,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from stepscope.base.quoting import printable
 from stepscope.record.after_import import AfterImport
-from stepscope.record.compiling import compiling_check, never
+from stepscope.record.compiling import compiling_check, hidden_from_modes, never
 from stepscope.record.cpp import define_mark
 from stepscope.record.trouble import described, warn_once
 
@@ -178,7 +178,8 @@ def _checked(name: str, number: Any) -> float | None:
                 "host's, such as tensor.numel() or len(batch)",
             )
             return None
-        number = number.item()
+        with hidden_from_modes(number):
+            number = number.item()
     if isinstance(number, bool) or not isinstance(number, int | float) or math.isnan(number):
         _warn_of(name, f"{number!r:.100} is not a number")
         return None

@@ -1,4 +1,4 @@
-"""Keeps our hooks out of code that torch.compile traces.
+"""Keeps our hooks out of code that torch.compile traces, and our operators out of the job's dispatch modes.
 
 The compiler follows our calls too and cannot trace clocks: a hook inside a compiled function would split its graph, or
 raise with `fullgraph=True`. So a hook first asks `torch.compiler.is_compiling()`, which leaves nothing in the code.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 
@@ -64,6 +64,19 @@ def apart(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _frames() -> Any:
     return sys.modules["torch"]._C._dynamo.eval_frame
+
+
+def hidden_from_modes(tensor: Any = None) -> AbstractContextManager[Any]:
+    """Hides operators that we call in this context, in this thread, from dispatch modes of the job.
+
+    Those of a `tensor` of a subclass are not hidden, because it may dispatch them itself.
+    """
+    torch: Any = sys.modules.get("torch")
+    guard = getattr(getattr(torch, "_C", None), "_DisableTorchDispatch", None)
+    if guard is None or (tensor is not None and type(tensor) not in (torch.Tensor, torch.nn.Parameter)):
+        return nullcontext()
+    hidden: AbstractContextManager[Any] = guard()
+    return hidden
 
 
 def has_compiled() -> bool:

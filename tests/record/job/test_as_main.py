@@ -13,6 +13,7 @@ from stepscope.record.job.as_main import MainProgram
 TELLS = """
 import sys, __main__
 print(__name__, __file__, __package__, __spec__ and __spec__.name, type(__loader__).__name__)
+print(sorted(name for name in globals() if name.startswith("__")))
 print(sys.argv, sys.path[0], vars(__main__) is globals(), __doc__, sys._getframe().f_code.co_filename)
 """
 OURS = """

@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,19 @@ def test_a_job_that_leaves_past_its_exit_handlers_has_the_trace_until_then(
     names = {event.get("name") for event in content["traceEvents"]}
     assert {"ProfilerStep#2", "ProfilerStep#3"} <= names
     assert content["stepscope"]["ended"] == {"exit_code": 3}
+
+
+@pytest.mark.torch
+def test_a_profile_function_of_the_jobs_is_there_again_after_a_trace_with_stacks(tmp_path: Path) -> None:
+    there: list[bool] = []
+
+    def profiles(*_: object) -> None: ...
+
+    before = sys.getprofile()
+    sys.setprofile(profiles)
+    try:
+        with trace(tmp_path, name="job", model=(model := make_model()), active=1, stack=True) as tracer:
+            train(model, tracer.iterate(batches(6)), inside=lambda _: there.append(sys.getprofile() is profiles))
+    finally:
+        sys.setprofile(before)
+    assert there == [True, True, False, True, True, True]

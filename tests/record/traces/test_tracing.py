@@ -4,6 +4,8 @@ import gzip
 import json
 import os
 import warnings
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from tests.record.small_job import batches, make_model, train, untouched
 
 from stepscope.base.ranks import Process
-from stepscope.record.annotate import region, traced
+from stepscope.record.annotate import region, traced, value
 from stepscope.record.on_demand.listener import on_demand
 from stepscope.record.traces.file import AFTER_LAST_STEP
 from stepscope.record.traces.module_ranges import ModuleRanges
@@ -276,6 +278,37 @@ def test_losses_are_the_same_bit_for_bit(tmp_path: Path) -> None:
     model = make_model()
     with trace(tmp_path, model=model, memory=True, stack=True, active=2) as tracer:
         assert train(model, tracer.iterate(batches(8))) == expected
+
+
+def test_a_dispatch_mode_of_the_jobs_sees_no_operator_of_ours(tmp_path: Path) -> None:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen: Counter[str] = Counter()
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen[func._schema.name] += 1
+            return func(*args, **(kwargs or {}))
+
+    def inside(number: int) -> None:
+        with region("part"):
+            value("number", torch.tensor(float(number)))
+
+    def run(loader: Iterable[Any]) -> Counter[str]:
+        seen.clear()
+        with Mode():
+            train(model, loader, inside=inside)
+        return seen.copy()
+
+    import torch
+
+    model = make_model()
+    expected = run(batches(6))
+    with trace(tmp_path, name="job", model=model, active=2) as tracer:
+        assert run(tracer.iterate(batches(6))) == expected
+    content = _read(tracer.written[0])
+    assert {"nn.Module: 0", "part", "ProfilerStep#2"} <= set(_ranges(content))
+    assert content["stepscope"]["values"]["number"] == [[2, 2.0], [3, 3.0]]
 
 
 def test_a_loop_that_ends_early_leaves_the_steps_it_had(tmp_path: Path) -> None:

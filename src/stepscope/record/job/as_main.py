@@ -78,6 +78,10 @@ def _run_found(spec: ModuleSpec) -> None:
 
 def _run(code: CodeType, file: str | None, loader: Any, spec: ModuleSpec | None) -> None:
     main = ModuleType("__main__")
+    if "__annotations__" in vars(
+        sys.modules["__main__"]
+    ):  # not in Python 3.14, which makes them when they are asked for
+        vars(main)["__annotations__"] = {}
     vars(main).update(
         __builtins__=builtins,
         __file__=file,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from threading import get_ident
 from typing import Any
 
-from stepscope.record.compiling import compiling_check
+from stepscope.record.compiling import compiling_check, hidden_from_modes
 from stepscope.record.targets import Target
 from stepscope.record.targets.patches import Patch
 from stepscope.record.targets.watch import Watch
@@ -86,7 +86,9 @@ class Copies:
         size = tensor.numel() * tensor.element_size()
         self.copied.copies += 1
         self.copied.bytes += size
-        if not tensor.is_pinned():
+        with hidden_from_modes(tensor):
+            is_pinned = tensor.is_pinned()
+        if not is_pinned:
             self.copied.pageable_copies += 1
             self.copied.pageable_bytes += size
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from stepscope.record.compiling import hidden_from_modes
 from stepscope.record.targets.around import Around, Wrapper
 from stepscope.record.targets.find import module_paths, unwrapped
 from stepscope.record.trouble import Guard
@@ -17,13 +18,29 @@ InRange = Callable[[str, str, Guard], Wrapper]
 """Makes a wrapper with a range around a module's calls from its path and class, which marks the model."""
 
 
+class TraceRange:
+    """A range of torch's profiler, whose start and end are operators."""
+
+    def __init__(self, name: str) -> None:
+        from torch.profiler import record_function
+
+        self._range = record_function(name)
+
+    def __enter__(self) -> None:
+        with hidden_from_modes():
+            self._range.__enter__()
+
+    def __exit__(self, *exception: object) -> None:
+        with hidden_from_modes():
+            self._range.__exit__(*exception)
+
+
 def in_trace(path: str, _class_name: str, guard: Guard) -> Wrapper:
     """Makes a range of torch's profiler."""
     name = f"nn.Module: {path}"
-    from torch.profiler import record_function
 
-    def enter() -> Any:
-        opened = record_function(name)
+    def enter() -> TraceRange:
+        opened = TraceRange(name)
         opened.__enter__()
         return opened
 

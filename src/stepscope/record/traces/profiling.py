@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -19,7 +20,7 @@ from stepscope.record.memory import resident_bytes
 from stepscope.record.settings import settings
 from stepscope.record.targets.around import Wrapper
 from stepscope.record.traces.in_flight import InFlight
-from stepscope.record.traces.module_ranges import InRange, ModuleRanges, in_trace
+from stepscope.record.traces.module_ranges import InRange, ModuleRanges, TraceRange, in_trace
 from stepscope.record.traces.one_profiler import JOB_PROFILER_RUNS, OneProfiler
 from stepscope.record.trouble import Guard
 
@@ -37,8 +38,10 @@ class Profiling:
         self._modules: ModuleRanges | None = None
         self._about: dict[str, Any] = {}
         self._has_settings = False
-        self._step: Any = None
+        self._step: TraceRange | None = None
         self._grown_from: int | None = None
+        self._profile_function: Any = None
+        """The job's, whose place torch takes in all threads to record stacks, and leaves empty."""
         self._muted = False
         self._thread_muted = False
         self._profiler = self._prepared(options)
@@ -62,6 +65,7 @@ class Profiling:
     def start(self, model: Any, about: Mapping[str, Any]) -> None:
         """Starts recording, with ranges around the model's modules and more metadata about the file."""
         self._grown_from = resident_bytes()
+        self._profile_function = sys.getprofile()
         with self._profiler_lock.ours():
             self._profiler.start_trace()
         self.recording = True
@@ -105,7 +109,7 @@ class Profiling:
             self._profiler.add_metadata_json("stepscope", about)
 
     def start_step(self, number: int) -> None:
-        self._step = _record_function(f"ProfilerStep#{number}")
+        self._step = TraceRange(f"ProfilerStep#{number}")
         self._step.__enter__()
 
     def end_step(self) -> bool:
@@ -160,7 +164,7 @@ class Profiling:
             self._modules = None
 
     def _open_region(self, name: str) -> AbstractContextManager[Any] | None:
-        return self._guard.ask(_record_function, name)
+        return self._guard.ask(TraceRange, name)
 
     def stop(self) -> Any:
         """Stops, and returns torch's profiler for export; None if nothing was recorded."""
@@ -171,12 +175,15 @@ class Profiling:
             with self._profiler_lock.ours():
                 if not was_recording:
                     # Only warmed up: started and stopped, so that the next one finds a clean profiler.
+                    self._profile_function = sys.getprofile()
                     profiler.start_trace()
                 began = time.monotonic()
                 if was_recording:
                     self._in_flight.settle()
                 profiler.stop_trace()
         finally:
+            if self._profile_function is not None and sys.getprofile() is None:
+                sys.setprofile(self._profile_function)
             if self._thread_muted:
                 from torch.autograd import _enable_record_function
 
@@ -185,12 +192,6 @@ class Profiling:
             self._profiler_lock.release()
         self.stop_seconds = time.monotonic() - began
         return profiler if was_recording else None
-
-
-def _record_function(name: str) -> Any:
-    from torch.profiler import record_function
-
-    return record_function(name)
 
 
 def quieten_profiler() -> None:
