@@ -4,6 +4,7 @@ import gzip
 import json
 import pickle
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,15 @@ def test_any_prefix_and_any_wrong_bytes_give_rows_or_a_named_error(name, pack, t
         for _ in range(chance.choice([1, 3, 40])):
             wrong[chance.randrange(len(wrong))] = chance.randrange(256)
         _outcome(bytes(wrong), tmp_path)
+
+
+ODD_NUMBERS = ("9" * 25, "9" * 5000, "1.2.3", "1e999", "1e999995", "-1e400", "nan", "-1", "0", "²", "٣", "")
+
+
+@pytest.mark.parametrize("name", [name for name, sample in SAMPLES.items() if isinstance(sample, str)])
+def test_any_number_in_the_place_of_another_gives_rows_or_a_named_error(name, tmp_path):
+    text = SAMPLES[name]
+    places = list(re.finditer(r"\d+(?:\.\d+)?", text))
+    for place in places[:: len(places) // how_many(20) + 1]:
+        for number in ODD_NUMBERS:
+            _outcome((text[: place.start()] + number + text[place.end() :]).encode(), tmp_path)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from stepscope.formats.container import strip_bom
 from stepscope.formats.host_metrics import Row, host_metrics_of
-from stepscope.formats.text_lines import text_lines
+from stepscope.formats.text_lines import decimal_of, text_lines
 from stepscope.plugin import FileFacts, Format, Member, RankTables, ReadOptions, ReadReport
 
 _LONGEST_LINE = 1 << 14
@@ -162,10 +162,10 @@ def _row(metric: str, text: str) -> Row:
     unit = (match["unit"] or "") if match else ""
     if match is None or (unit and unit.lower() not in _UNITS and unit not in _WORDS):
         return row
-    try:
-        row["value"] = float(match["number"])
-    except ValueError:
+    value = decimal_of(match["number"])
+    if value is None:
         return row
+    row["value"] = value
     remark = match["rest"].strip()
     if unit in _WORDS:
         unit, remark = "", f"{unit} {remark}"
@@ -173,10 +173,10 @@ def _row(metric: str, text: str) -> Row:
     if node := _NODE.fullmatch(remark):
         return row | {"host": node[1], "text": None}
     share = _SHARE.fullmatch(remark)
-    if share is not None:
-        row |= {"share_ratio": float(share["share"]) / 100, "share_of": share["of"], "text": None}
+    if share is not None and (part := decimal_of(share["share"])) is not None:
+        row |= {"share_ratio": part / 100, "share_of": share["of"], "text": None}
     elif unit == "%" and remark.startswith(("of ", "from ")):
-        row |= {"share_ratio": row["value"] / 100, "share_of": remark.partition(" ")[2], "text": None}
+        row |= {"share_ratio": value / 100, "share_of": remark.partition(" ")[2], "text": None}
     return row
 
 

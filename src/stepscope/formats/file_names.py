@@ -81,4 +81,6 @@ def stem_of(name: str) -> str:
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key that orders names as people do: `rank10` after `rank9`."""
-    return tuple((1, int(part), "") if part.isdecimal() else (0, 0, part) for part in _DIGITS.split(name) if part)
+    parts = [part.lstrip("0") if part.isdecimal() else part for part in _DIGITS.split(name) if part]
+    # A number by its digits: `int` takes no thousands of them.
+    return tuple((1, len(part), part) if part.isdecimal() or not part else (0, 0, part) for part in parts)

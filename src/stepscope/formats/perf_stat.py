@@ -9,7 +9,7 @@ from stepscope.formats.container import Member
 from stepscope.formats.host_metrics import Row, host_metrics_of
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.tables import Facts, RankTables, ReadReport
-from stepscope.formats.text_lines import text_lines
+from stepscope.formats.text_lines import decimal_of, text_lines
 
 _LOOKS = re.compile(rb"(?m)^ Performance counter stats for ")
 _COUNT = re.compile(
@@ -67,7 +67,5 @@ def _rows(member: Member, report: ReadReport) -> Iterator[Row]:
 
 def _row(name: str, text: str, unit: str | None) -> Row:
     row: Row = {"report": "perf stat", "metric": name, "kind": KINDS.get(name), "confirmed": True, "unit": unit}
-    try:
-        return row | {"value": float(text.replace(",", ""))}
-    except ValueError:
-        return row | {"text": text}
+    value = decimal_of(text.replace(",", ""))
+    return row | ({"text": text} if value is None else {"value": value})

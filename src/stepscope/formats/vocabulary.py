@@ -115,7 +115,7 @@ _RUNTIME_ROLES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
 )
 
-_STEP = lazily(r"^ProfilerStep\s*#\s*(\d+)")
+_STEP = lazily(r"^ProfilerStep\s*#\s*(\d{1,18})")
 _DATALOADER = lazily(
     r"^enumerate\(Data(?:Loader|Pipe)\)#|DataLoader\w{0,60}\.__next__$|^dataloader:|^phase: input_wait$"
 )

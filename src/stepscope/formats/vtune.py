@@ -19,7 +19,7 @@ from stepscope.formats.host_metrics import Row
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled.stacks import Samples
 from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
-from stepscope.formats.text_lines import text_lines
+from stepscope.formats.text_lines import decimal_of, integer_of, text_lines
 
 _LONGEST_LINE = 1 << 18
 _DELIMITERS = ",;\t|"
@@ -179,8 +179,7 @@ class _Report:
 
         line = cell("Source Line")
         file = cell("Source File")
-        number = int(line) if line and line.isdecimal() and len(line) < 10 else None
-        return Frame(cells[0].strip(), cell("Module"), file, number)
+        return Frame(cells[0].strip(), cell("Module"), file, integer_of(line or "", 9))
 
     def figures(self, cells: Sequence[str]) -> dict[str, int | None]:
         """The row's values for the columns of `stack_sample`."""
@@ -237,11 +236,8 @@ def _value(cell: str) -> tuple[float | None, str]:
     match = _VALUE.fullmatch(cell.strip())
     if match is None:
         return None, ""
-    try:
-        value = float(match[1].replace(",", ""))
-    except ValueError:
-        return None, ""
-    return (value, match[2]) if abs(value) < 1e300 else (None, "")
+    value = decimal_of(match[1].replace(",", ""))
+    return (None, "") if value is None or abs(value) >= 1e300 else (value, match[2])
 
 
 def _rounded(value: float) -> int | None:

@@ -98,7 +98,7 @@ def _started_calls(first: Int64s, count: Int64s, start: Int64s, group: Int64s, m
     return started[len(of_call) :] - before[np.searchsorted(groups, group)]
 
 
-_NUMBER = re.compile(r"-?\d+")
+_NUMBER = re.compile(r"-?\d{1,18}")
 
 
 def _number_in(text: str) -> int:

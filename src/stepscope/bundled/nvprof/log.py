@@ -11,7 +11,7 @@ import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, DecimalException
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from stepscope.formats.cupti.device_rows import NAMELESS, copy_names, fill_name
 from stepscope.formats.demangle import demangled
 from stepscope.formats.nvtx.rows import role_of
 from stepscope.formats.tables import from_rows
-from stepscope.formats.text_lines import text_lines
+from stepscope.formats.text_lines import decimal_of, integer_of, text_lines
 from stepscope.plugin import FileFacts, Format, Member, RankTables, ReadOptions, ReadReport, SourceError
 
 Row = dict[str, Any]
@@ -122,7 +122,8 @@ class _Log:
         for line in text_lines(self.member, LONGEST_LINE, self.report):
             banner = BANNER.match(line)
             if banner:
-                self.pid = int(banner[1]) if banner[1].isdigit() else self.pid
+                pid = integer_of(banner[1])
+                self.pid = self.pid if pid is None else pid
                 awaited, columns, units = banner[2].startswith(_RESULT), None, None
                 head = ""
                 continue
@@ -209,7 +210,7 @@ def _amount(cell: str, unit: str = "") -> int | None:
     try:
         value = Decimal(match[1]) * scale
         return round(value) if abs(value) < LATEST_NS else None
-    except InvalidOperation:
+    except DecimalException:
         return None
 
 
@@ -251,7 +252,7 @@ class _Tables:
 
     def _add_work(self, row: Row, name: str) -> None:
         spelled = DEVICE.match(row["device"][0])
-        device = int(spelled[2] or 0) if spelled and len(spelled[2] or "") < 5 else 0
+        device = integer_of(spelled[2] or "", 4) or 0 if spelled else 0
         self.devices.setdefault(device, spelled[1] if spelled else "")
         stream = _integer(row, "stream")
         event: Row = {
@@ -344,10 +345,8 @@ def measured_value(cell: str) -> tuple[float | None, str]:
     """A measured value and its unit: `0.46`, `93.75%`, `1.5GB/s`, `Low (2)`."""
     level = _LEVEL.match(cell)
     match = _QUANTITY.match(level[1] if level else cell)
-    try:
-        return (float(match[1]), binary_unit(match[2])) if match else (None, "")
-    except ValueError:
-        return None, ""
+    value = decimal_of(match[1]) if match else None
+    return (None, "") if match is None or value is None else (value, binary_unit(match[2]))
 
 
 def binary_unit(unit: str) -> str:

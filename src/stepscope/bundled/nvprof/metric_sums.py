@@ -14,7 +14,7 @@ from stepscope.bundled.nvprof.log import BANNER, DEVICE, LONGEST_LINE, cells_of,
 from stepscope.formats.counters.measured import NVPROF, Measured
 from stepscope.formats.demangle import demangled
 from stepscope.formats.tables import from_rows
-from stepscope.formats.text_lines import text_lines
+from stepscope.formats.text_lines import integer_of, text_lines
 from stepscope.plugin import FileFacts, Format, Member, RankTables, ReadOptions, ReadReport, SourceError
 
 _LOOKS = re.compile(rb"(?m)^==(\d+|====)== (Metric|Event) result:")
@@ -22,7 +22,6 @@ _TRACE = re.compile(rb"(?m)^==(\d+|====)== Profiling result:[ \t\r]*\n\s*\"?(Sta
 _RESULT = re.compile(r"(Metric|Event) result:")
 _OF_DEVICE = re.compile(r'Device "(.*)"\s*\Z')
 _OF_KERNEL = re.compile(r"\s+Kernel: (.*)\Z")
-_MAX_LAUNCHES = 1 << 62
 
 
 class _Sum(NamedTuple):
@@ -52,7 +51,7 @@ def read(member: Member, _options: ReadOptions | None = None) -> RankTables:
     devices: dict[int, str] = {}
     for row in _sums(member, report):
         spelled = DEVICE.match(row.device)
-        index = int(spelled[2] or 0) if spelled and len(spelled[2] or "") < 5 else 0
+        index = integer_of(spelled[2] or "", 4) or 0 if spelled else 0
         devices.setdefault(index, spelled[1] if spelled else row.device)
         key = (row.device, row.kernel, row.launches)
         if key not in numbers:
@@ -120,9 +119,8 @@ def _sum(cells: list[str], head: list[str], device: str, kernel: str, *, as_csv:
         if len(cells) < 2 + last or not last:
             return None
         count, metric, values = cells[0], cells[1], cells[-last:][:3]
-    if not (count.isdigit() and 0 < int(count) < _MAX_LAUNCHES and metric and kernel):
-        return None
-    return _Sum(device, kernel, int(count), metric, *values)
+    launches = integer_of(count)
+    return _Sum(device, kernel, launches, metric, *values) if launches and metric and kernel else None
 
 
 FORMAT = Format(

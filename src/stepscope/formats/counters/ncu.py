@@ -27,7 +27,7 @@ from stepscope.formats.exporter import Exporter
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sniff import PRINT_A_REPORT
 from stepscope.formats.tables import Facts, RankTables, ReadReport, capabilities_of, from_rows
-from stepscope.formats.text_lines import text_lines
+from stepscope.formats.text_lines import integer_of, text_lines
 
 REPORT = b"NVR\x00"
 NCU = "Nsight Compute"
@@ -240,9 +240,8 @@ class _Launches:
                 for column, title in (("grid", "Grid Size"), ("block", "Block Size"))
             }
             details |= {
-                column: int(cells[title])
+                column: integer_of(cells.get(title, ""), 9)
                 for column, title in (("device", "Device"), ("stream", "Stream"))
-                if cells.get(title, "").isdigit() and len(cells[title]) < 10
             }
             runs = number_of(cells.get("Invocations", ""), self.mark)
             details["launches"] = max(1, round(runs)) if runs is not None and runs < 1e15 else 1
@@ -272,18 +271,18 @@ class _Launches:
     def _know_device(self, row: _Row) -> None:
         """Takes a line's statements about the device, by index: attributes on page `raw`, a few labels on `details`."""
         values = row.values
-        index = values.get("device__attribute_device_index", row.cells.get("Device", ""))
-        if not index.isdigit() or len(index) > 4:
+        index = integer_of(values.get("device__attribute_device_index", row.cells.get("Device", "")), 4)
+        if index is None:
             return
-        device = self._devices.setdefault(int(index), {})
+        device = self._devices.setdefault(index, {})
         device |= {name: part for name, part in _capability(row).items() if part is not None}
         if row.cells.get("Metric Name") == "# SMs":
             count = number_of(row.cells.get("Metric Value", ""), self.mark)
             device["sm_count"] = None if count is None else round(count)
         for column, attribute in _ATTRIBUTES.items():
-            text = values.get(f"device__attribute_{attribute}", "")
-            if text.isdigit() and len(text) < 16:
-                device[column] = int(text)
+            stated = integer_of(values.get(f"device__attribute_{attribute}", ""), 15)
+            if stated is not None:
+                device[column] = stated
         name = values.get("device__attribute_display_name")
         if name:
             device["name"] = name

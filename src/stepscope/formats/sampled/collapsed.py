@@ -15,7 +15,7 @@ from stepscope.formats.frames import Frame
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled.stacks import Samples, none_sampled
 from stepscope.formats.tables import Facts, RankTables, ReadReport
-from stepscope.formats.text_lines import text_lines
+from stepscope.formats.text_lines import integer_of, text_lines
 
 _LONGEST_LINE = 1 << 18
 _LINE = re.compile(r"(?P<frames>\S.*) (?P<count>\d{1,15})")
@@ -64,8 +64,8 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
 
 
 def _facts(pids: set[str], of_py_spy: bool) -> Facts:
-    pid = int(next(iter(pids)) or 0) if len(pids) == 1 else 0
-    return Facts(pid=pid or None, tool="py-spy" if of_py_spy else None)
+    pid = integer_of(next(iter(pids)), 9) if len(pids) == 1 else None
+    return Facts(pid=pid, tool="py-spy" if of_py_spy else None)
 
 
 def _stacks(member: Member, report: ReadReport) -> Iterator[tuple[str, str, str | None, list[Frame], bool, int]]:

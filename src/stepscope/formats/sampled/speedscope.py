@@ -18,6 +18,7 @@ from stepscope.formats.inline.document import load, number, parse_uint
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled.stacks import Samples, none_sampled
 from stepscope.formats.tables import Facts, RankTables, ReadReport
+from stepscope.formats.text_lines import integer_of
 
 _LOOKS = re.compile(
     rb'"\$schema"\s*:\s*"https?://www\.speedscope\.app/file-format-schema\.json"'
@@ -98,9 +99,8 @@ def _exporter(loaded: dict[str, Any]) -> tuple[str | None, str | None]:
 
 def _facts(loaded: dict[str, Any], pids: set[str]) -> Facts:
     tool, version = _exporter(loaded)
-    numbers = [int(text) for text in pids if text.isdecimal() and len(text) < 10]
-    pid = numbers[0] if len(numbers) == 1 else None
-    return Facts(tool=tool, tool_version=version, pid=pid)
+    numbers = [pid for text in pids if (pid := integer_of(text, 9)) is not None]
+    return Facts(tool=tool, tool_version=version, pid=numbers[0] if len(numbers) == 1 else None)
 
 
 def _frames(loaded: dict[str, Any]) -> list[Frame]:
