@@ -1,3 +1,4 @@
+import hashlib
 import re
 
 import duckdb
@@ -8,9 +9,27 @@ from tests.processes import python
 from stepscope.formats.tables import READ, Facts, RankTables, ReadReport
 from stepscope.schema.declare import By, Role
 from stepscope.schema.declare import table as schema_table
-from stepscope.schema.tables import DECLARED, TABLES
+from stepscope.schema.tables import DECLARED, STORE_VERSION, TABLES
 
 COLUMNS = [(table, column) for table in DECLARED for column in table.declared]
+
+
+SCHEMA = (18, "b5ed40d08388f8c7")
+"""The version of stores, and what its tables and columns are like: `digest`."""
+
+
+def digest():
+    stored = [
+        (table.name, column.name, column.role.name, column.nullable, column.by.name)
+        for table in DECLARED
+        for column in table.declared
+    ]
+    return hashlib.sha256(repr(sorted(stored)).encode()).hexdigest()[:16]
+
+
+def test_columns_that_change_have_another_version():
+    """Stores made before lack the column: raise STORE_VERSION, and write both here."""
+    assert (STORE_VERSION, digest()) == SCHEMA
 
 
 def named(where):
