@@ -80,7 +80,7 @@ CLASSES: dict[str, Damage] = {
     "empty_event": Damage("empty events were ignored", harmless=True),
     "no_phase": Damage("objects without `ph` are not events and were dropped"),
     "unknown_phase": Damage("events of a kind (`ph`) that is not known were dropped"),
-    "wrong_type": Damage("values have a type that their field cannot have and were read as null"),
+    "wrong_type": Damage("values have a type or size that their field cannot have and were read as null"),
     "bad_step": Damage("steps whose phases do not add up to them, or that are out of order, were dropped"),
     "no_id": Damage("starts and ends of asynchronous events lack the id that pairs them"),
     "no_time": Damage("events without a time were left out"),

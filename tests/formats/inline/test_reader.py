@@ -126,7 +126,7 @@ def test_what_has_a_wrong_type_is_counted_and_the_rest_is_kept(read):
     _, tables = read(document)
     assert [row["label"] for row in tables.inline_timing.to_pylist()] == ["good"]
     assert tables.report.dropped == 9
-    assert tables.report.damage == {"wrong_type": 9}
+    assert tables.report.damage == {"wrong_type": 10}  # with the rank
     assert tables.facts.rank is None
     with pytest.raises(DamagedSourceError, match="wrong_type"):
         check_strict("a file", tables.report.damage, lost=tables.report.lost)

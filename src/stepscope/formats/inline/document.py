@@ -13,15 +13,15 @@ from typing import Any
 
 from stepscope.base.errors import SourceError
 from stepscope.base.recorder_files import FILE_VERSIONS
+from stepscope.formats.bounded import INT32, LIMIT, LONGEST, integer, real
 from stepscope.formats.container import Member, strip_bom
-from stepscope.formats.tables import Facts
+from stepscope.formats.tables import Facts, ReadReport
 
 LARGEST_BYTES = 1 << 28
 """A document takes some 60 bytes per measurement; more than 256 MiB is no document."""
 
-MAX_NS = 1 << 62
 NS_PER_MS = 1_000_000
-_INT32 = 1 << 31
+_MAX_MS = LIMIT / NS_PER_MS - 1
 
 ERRORS = {
     "bad-inline-profile": (
@@ -60,8 +60,13 @@ def load(
     if len(text) > max_bytes:
         raise refused(member, f"larger than {max_bytes >> 20} MiB")
     try:
-        # NaN and Infinity, which Python writes though JSON lacks them, are no numbers.
-        loaded = json.loads(strip_bom(text).decode("utf-8", errors="replace"), parse_constant=lambda _: None)
+        decoded = strip_bom(text).decode("utf-8", errors="replace")
+        try:
+            loaded = json.loads(decoded)
+        except json.JSONDecodeError:
+            raise
+        except ValueError:  # an integer of more digits than Python converts
+            loaded = json.loads(decoded, parse_int=lambda digits: int(digits) if len(digits) < LONGEST else math.inf)
         loaded = replace_surrogates(loaded) if b"\\u" in text else loaded
     except (ValueError, RecursionError) as error:
         raise refused(member, f"not a complete JSON document: {error}") from None
@@ -91,18 +96,18 @@ def replace_surrogates(loaded: Any) -> Any:
     return json.loads(text.encode("utf-8", errors="replace"))
 
 
-def facts_of(document: Any, tool: str) -> Facts:
+def facts_of(document: Any, tool: str, report: ReadReport | None = None) -> Facts:
     """What a document says about the process that wrote it."""
     facts = Facts(tool=tool)
     if not isinstance(document, dict):
         return facts
-    facts.rank = parse_uint(document.get("rank"), below=_INT32)
+    facts.rank = integer(document.get("rank"), report, below=INT32)
     if facts.rank is not None:
         facts.rank_rule = "recorder"
-    facts.world_size = parse_uint(document.get("world_size"), below=_INT32)
-    facts.local_rank = parse_uint(document.get("local_rank"), below=_INT32)
-    facts.pid = parse_uint(document.get("pid"))
-    facts.start_epoch_ns = parse_uint(document.get("start_epoch_ns"))
+    facts.world_size = integer(document.get("world_size"), report, below=INT32)
+    facts.local_rank = integer(document.get("local_rank"), report, below=INT32)
+    facts.pid = integer(document.get("pid"), report)
+    facts.start_epoch_ns = integer(document.get("start_epoch_ns"), report)
     host = document.get("host_name")
     facts.host = host if isinstance(host, str) else None
     version = document.get("version")
@@ -111,34 +116,7 @@ def facts_of(document: Any, tool: str) -> Facts:
     return facts
 
 
-def parse_uint(value: Any, *, below: int = MAX_NS) -> int | None:
-    """An integer of at least 0, or None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < below:
-        return None
-    return value
-
-
-def index(value: Any) -> int | None:
-    """A 32-bit integer, which may be negative (HugeCTR's and ours for "the host"); or None."""
-    if isinstance(value, bool) or not isinstance(value, int) or not -_INT32 <= value < _INT32:
-        return None
-    return value
-
-
-def number(value: Any) -> float | None:
-    """A finite number, or None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        converted = float(value)
-    except OverflowError:
-        return None
-    return converted if math.isfinite(converted) else None
-
-
-def milliseconds(value: Any) -> int | None:
+def milliseconds(value: Any, report: ReadReport | None = None) -> int | None:
     """Milliseconds as integer ns; None for anything that is not a number or does not fit."""
-    converted = number(value)
-    if converted is None or not abs(converted) * NS_PER_MS < MAX_NS:
-        return None
-    return round(converted * NS_PER_MS)
+    converted = real(value, report, low=-_MAX_MS, high=_MAX_MS)
+    return None if converted is None else round(converted * NS_PER_MS)

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from stepscope.formats.bounded import integer, real
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.host_metrics import Row, host_metrics_of
 from stepscope.formats.inline import document
-from stepscope.formats.inline.document import number, parse_uint
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
 
@@ -37,16 +37,17 @@ def peek(member: Member) -> Facts | None:
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file as the recording of one rank."""
     loaded = document.load(member)
+    report = ReadReport()
     tables = host_metrics_of(
         member,
-        document.facts_of(loaded, "stepscope"),
-        ReadReport(),
-        host_rows(_section(loaded)),
+        document.facts_of(loaded, "stepscope", report),
+        report,
+        host_rows(_section(loaded), report),
         lacks="nothing was measured of the process",
         hint="the system has no /proc to read it from",
         slug="nothing-measured",
     )
-    tables.counter = counters(_section(loaded))
+    tables.counter = counters(_section(loaded), report)
     tables.report.read += tables.counter.num_rows
     return tables
 
@@ -55,17 +56,17 @@ def _section(loaded: Any) -> Any:
     return loaded.get("host") if isinstance(loaded, dict) else None
 
 
-def host_rows(section: Any) -> list[Row]:
+def host_rows(section: Any, report: ReadReport) -> list[Row]:
     """Rows of `host_metric` from a document's `host` section."""
-    return list(_rows(section)) if isinstance(section, dict) else []
+    return list(_rows(section, report)) if isinstance(section, dict) else []
 
 
-def _rows(section: Row) -> Iterator[Row]:
+def _rows(section: Row, report: ReadReport) -> Iterator[Row]:
     def count(name: str) -> int | None:
-        return parse_uint(section.get(name))
+        return integer(section.get(name), report)
 
     elapsed, user, system = (count(name) for name in ("elapsed_ns", "user_ns", "system_ns"))
-    processors = number(section.get("processors"))
+    processors = real(section.get("processors"), report, low=0)
     model = section.get("processor")
     if isinstance(model, str):
         yield _row("processor", text=model[:256])
@@ -85,7 +86,7 @@ def _rows(section: Row) -> Iterator[Row]:
     waited, ran = count("waited_ns"), count("ran_ns")
     if waited is not None and ran:
         yield _row("run_queue_wait", 100 * waited / (waited + ran), "%")
-    threads = list(_threads(section.get("threads")))
+    threads = list(_threads(section.get("threads"), report))
     for name, cpu_ns in threads:
         yield _row("thread_time", cpu_ns / 1e9, "s") | {"subject_kind": "Thread", "subject": name}
     busy = [cpu_ns for _, cpu_ns in threads if elapsed and cpu_ns >= _BUSY_RATIO * elapsed]
@@ -112,10 +113,10 @@ def _row(kind: str, value: float | None = None, unit: str | None = None, text: s
     }
 
 
-def _threads(listed: Any) -> Iterator[tuple[str, int]]:
+def _threads(listed: Any, report: ReadReport) -> Iterator[tuple[str, int]]:
     for thread in listed if isinstance(listed, list) else ():
         if isinstance(thread, list) and len(thread) == 2 and isinstance(thread[0], str):
-            cpu_ns = parse_uint(thread[1])
+            cpu_ns = integer(thread[1], report)
             if cpu_ns is not None:
                 yield thread[0][:64], cpu_ns
 
@@ -151,19 +152,19 @@ _SERIES = {
 """By their names in the file, which are those of `counter.kind` for a device."""
 
 
-def counters(section: Any) -> pa.Table:
+def counters(section: Any, report: ReadReport) -> pa.Table:
     """Rows of `counter` from a document's `host` section; none if it has nothing over time."""
     over_time = section.get("over_time") if isinstance(section, dict) else None
-    rows = list(_over_time(over_time)) if isinstance(over_time, dict) else []
+    rows = list(_over_time(over_time, report)) if isinstance(over_time, dict) else []
     return from_rows("counter", rows)
 
 
-def _over_time(over_time: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _over_time(over_time: dict[str, Any], report: ReadReport) -> Iterator[dict[str, Any]]:
     columns, rows, device = over_time.get("columns"), over_time.get("rows"), over_time.get("device")
     if not isinstance(columns, list) or columns[:1] != ["time_ns"] or not isinstance(rows, list):
         return
     about = device if isinstance(device, dict) else {}
-    tool, index = about.get("tool"), str(parse_uint(about.get("index")) or 0)
+    tool, index = about.get("tool"), str(integer(about.get("index"), report) or 0)
     of_device: dict[str, str | None] = {"track": tool if isinstance(tool, str) else "device", "pid": index}
     series: dict[int, dict[str, str | None]] = {
         place: {"series": described.name, "unit": described.unit}
@@ -172,10 +173,11 @@ def _over_time(over_time: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if isinstance(name, str) and (described := _SERIES.get(name)) is not None
     }
     for row in rows[:_MAX_MOMENTS]:
-        time_ns = parse_uint(row[0]) if isinstance(row, list) and len(row) == len(columns) else None
+        time_ns = integer(row[0]) if isinstance(row, list) and len(row) == len(columns) else None
         if time_ns is None:
+            report.drop("wrong_type")
             continue
         for place, words in series.items():
-            value = number(row[place])
+            value = real(row[place], report)
             if value is not None:
                 yield words | {"time_ns": time_ns, "value": value}

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from stepscope.base.errors import SourceError
+from stepscope.formats.bounded import LIMIT, integer, real
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.frames import UNKNOWN, Frame
 from stepscope.formats.inline import document
-from stepscope.formats.inline.document import MAX_NS, number, parse_uint
 from stepscope.formats.inline.host import counters, host_rows
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled.stacks import Samples
@@ -58,26 +58,26 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     report.read = len(rows) + steps.num_rows
     values = step_values(loaded.get("values"), report, numbered="step")
     return RankTables(
-        **_stacks(_object(loaded.get("stacks"))),
-        facts=_facts(loaded),
+        **_stacks(_object(loaded.get("stacks")), report),
+        facts=_facts(loaded, report),
         report=report,
         phase=from_rows("phase", rows),
         phase_step=steps,
         step_value=values,
-        host_metric=from_rows("host_metric", host_rows(loaded.get("host"))),
-        counter=counters(loaded.get("host")),
+        host_metric=from_rows("host_metric", host_rows(loaded.get("host"), report)),
+        counter=counters(loaded.get("host"), report),
     )
 
 
-def _stacks(loaded: Row) -> dict[str, pa.Table]:
+def _stacks(loaded: Row, report: ReadReport) -> dict[str, pa.Table]:
     """The tables of the sampled stacks; a stack that refers to no function of the file is left out."""
-    interval_ns = parse_uint(loaded.get("interval_ns"))
-    functions = [Frame(*fields) for fields in (_function(row) for row in _list(loaded.get("functions")))]
+    interval_ns = integer(loaded.get("interval_ns"), report)
+    functions = [Frame(*fields) for fields in (_function(row, report) for row in _list(loaded.get("functions")))]
     samples = Samples(clock="wall")
     for row in _list(loaded.get("stacks")):
         phase, count, stack = (*_list(row), None, None, None)[:3]
-        weight = parse_uint(count)
-        places = [at for at in map(parse_uint, _list(stack)) if at is not None and at < len(functions)]
+        weight = integer(count)
+        places = [at for at in map(integer, _list(stack)) if at is not None and at < len(functions)]
         if weight and places:
             samples.add(
                 [functions[at] for at in places],
@@ -85,12 +85,14 @@ def _stacks(loaded: Row) -> dict[str, pa.Table]:
                 weight=weight,
                 sampled_ns=None if interval_ns is None else weight * interval_ns,
             )
+        if not weight or len(places) < len(_list(stack)):
+            report.note("wrong_type")
     return samples.tables() if len(samples) else {}
 
 
-def _function(row: Any) -> tuple[str, None, str | None, int | None]:
+def _function(row: Any, report: ReadReport) -> tuple[str, None, str | None, int | None]:
     name, file, line = (*_list(row), None, None, None)[:3]
-    return _text(name) or UNKNOWN, None, _text(file), parse_uint(line)
+    return _text(name) or UNKNOWN, None, _text(file), integer(line, report)
 
 
 def _none_counted(member: Member) -> SourceError:
@@ -101,61 +103,61 @@ def _none_counted(member: Member) -> SourceError:
     )
 
 
-def _step(loaded: Row) -> Row | None:
-    return _row(STEP, loaded.get("step"), parse_uint(loaded.get("counted_steps")))
+def _step(loaded: Row, report: ReadReport | None = None) -> Row | None:
+    return _row(STEP, loaded.get("step"), integer(loaded.get("counted_steps")), report)
 
 
-def _facts(loaded: Any) -> Facts:
-    facts = document.facts_of(loaded, "stepscope")
+def _facts(loaded: Any, report: ReadReport | None = None) -> Facts:
+    facts = document.facts_of(loaded, "stepscope", report)
     if isinstance(loaded, dict):
         facts.metadata = {key: loaded[key] for key in _METADATA if key in loaded}
     return facts
 
 
 def _rows(loaded: Row, report: ReadReport) -> list[Row]:
-    step = _step(loaded)
+    step = _step(loaded, report)
     if step is None:
         return []
     steps = step["steps"]
     memory = _object(loaded.get("memory"))
-    step["peak_bytes"] = parse_uint(memory.get("peak_bytes"))
-    step["reserved_bytes"] = parse_uint(memory.get("reserved_bytes"))
+    step["peak_bytes"] = integer(memory.get("peak_bytes"), report)
+    step["reserved_bytes"] = integer(memory.get("reserved_bytes"), report)
     step["peak_of"] = _text(memory.get("of"))
     communication = _object(loaded.get("communication"))
-    step["communication_ns"] = _within(communication.get("communication_ns"), MAX_NS)
-    step["exposed_communication_ns"] = _within(communication.get("exposed_ns"), MAX_NS)
-    step["timed_backward_ns"] = _within(communication.get("backward_ns"), MAX_NS)
+    step["communication_ns"] = _time(communication.get("communication_ns"), report)
+    step["exposed_communication_ns"] = _time(communication.get("exposed_ns"), report)
+    step["timed_backward_ns"] = _time(communication.get("backward_ns"), report)
     waits = communication.get("forward_waits")
     step["forward_waits"] = waits if isinstance(waits, bool) else None
-    step["first_batch_ns"], step["first_batches"] = _first_batches(loaded.get("first_batch_ns"))
+    step["first_batch_ns"], step["first_batches"] = _first_batches(loaded.get("first_batch_ns"), report)
     copied = _object(loaded.get("copied"))
-    run = parse_uint(loaded.get("timed_steps")) or parse_uint(loaded.get("steps")) or steps
+    run = integer(loaded.get("timed_steps"), report) or integer(loaded.get("steps"), report) or steps
     for name in ("timed_every", "timing_ns", "disturbed_steps", "unobserved_steps"):
-        step[name] = parse_uint(loaded.get(name))
+        step[name] = integer(loaded.get(name), report)
     for name in ("bytes", "pageable_bytes"):
-        of_all = parse_uint(copied.get(name))
+        of_all = integer(copied.get(name), report)
         step["copied_bytes" if name == "bytes" else name] = None if of_all is None else of_all / run
     on_device = _object(loaded.get("device"))
-    step["checked_steps"] = parse_uint(on_device.get("checked_steps"))
-    step["idle_steps"] = parse_uint(on_device.get("idle_steps"))
+    step["checked_steps"] = integer(on_device.get("checked_steps"), report)
+    step["idle_steps"] = integer(on_device.get("idle_steps"), report)
     device = _object(on_device.get("mean_ns"))
     rows = [step]
     for name, phase in _object(loaded.get("phases")).items():
         if phase is None:  # not measured: it could not be observed
             continue
-        row = _row(name, phase, steps)
+        row = _row(name, phase, steps, report)
         if row is None:
             report.drop("wrong_type")
             continue
-        row["device_mean_ns"] = _within(device.get(name), MAX_NS)
+        row["device_mean_ns"] = _time(device.get(name), report)
         rows.append(row)
     return rows
 
 
-def _row(name: str, phase: Any, steps: int | None) -> Row | None:
+def _row(name: str, phase: Any, steps: int | None, report: ReadReport | None) -> Row | None:
     if not isinstance(phase, dict) or not steps:
         return None
-    mean = _within(phase.get("mean_ns"), MAX_NS)
+    mean = _time(phase.get("mean_ns"), None)
     if mean is None:
         return None
     phase = {_RENAMED.get(field, field): value for field, value in phase.items()}
@@ -164,22 +166,20 @@ def _row(name: str, phase: Any, steps: int | None) -> Row | None:
         "phase": name,
         "steps": steps,
         "mean_ns": mean,
-        "median_ns": _within(statistics.get("median_ns"), MAX_NS),
-        "p95_ns": _within(statistics.get("p95_ns"), MAX_NS),
-        "max_ns": parse_uint(phase.get("max_ns")),
+        "median_ns": _time(statistics.get("median_ns"), report),
+        "p95_ns": _time(statistics.get("p95_ns"), report),
+        "max_ns": integer(phase.get("max_ns"), report),
     }
 
 
-def _first_batches(waits: Any) -> tuple[float | None, int | None]:
+def _first_batches(waits: Any, report: ReadReport) -> tuple[float | None, int | None]:
     """The mean wait for an epoch's first batch (ns), and the number of epochs."""
-    known_waits = [wait for value in _list(waits) if (wait := parse_uint(value)) is not None]
+    known_waits = [wait for value in _list(waits) if (wait := integer(value, report)) is not None]
     return (sum(known_waits) / len(known_waits), len(known_waits)) if known_waits else (None, None)
 
 
-def _within(value: Any, upper: float) -> float | None:
-    """A number from 0 to `most`; None for anything else."""
-    converted = number(value)
-    return converted if converted is not None and 0 <= converted <= upper else None
+def _time(value: Any, report: ReadReport | None) -> float | None:
+    return real(value, report, low=0, high=LIMIT)
 
 
 def _list(value: Any) -> list[Any]:
@@ -221,7 +221,7 @@ def read_steps(document: Mapping[str, Any], measured: Collection[str], report: R
         weight = values.get("weight") or 1
         of_all = values.get("weight_ns")
         together = values["time"] * weight if of_all is None else of_all
-        if together >= MAX_NS or (of_all is not None and of_all < values["time"]):
+        if together >= LIMIT or (of_all is not None and of_all < values["time"]):
             report.drop("bad_step")
             continue
         last = values["step"]
@@ -245,7 +245,7 @@ def _places(columns: Any) -> dict[str, int]:
 def _values(sample: Any, places: Mapping[str, int]) -> dict[str, int] | None:
     if not isinstance(sample, Sequence) or len(sample) <= max(places.values()):
         return None
-    values = {name: parse_uint(sample[place]) for name, place in places.items()}
+    values = {name: integer(sample[place]) for name, place in places.items()}
     if any(value is None for name, value in values.items() if name not in _NO_TIME):
         return None
     return {name: value for name, value in values.items() if value is not None}

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from stepscope.base.errors import SourceError
+from stepscope.formats.bounded import INT32, LIMIT, integer, integer_in, real
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.inline import document
-from stepscope.formats.inline.document import index, milliseconds, parse_uint
+from stepscope.formats.inline.document import milliseconds
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.step_values import hugectr_values, step_values
 from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
@@ -24,7 +25,6 @@ ITERATION = "iteration"
 
 _OURS = re.compile(rb'"format"\s*:\s*"stepscope\.inline"')
 _MARKS = (b'"avg_measured_time_ms"', b'"measured_times_ms"', b'"iter_time_ms"')
-_NUMBERED = re.compile(r"[A-Za-z]+_(-?\d{1,18})$")
 _METADATA = (
     "script", "complete", "mode", "warmup", "repetitions", "iterations_run", "overhead", "armed_every",
     "bookkeeping_ns_per_iteration", "not_measured", "model_changes", "avg_iter_time_ms", "settings", "ended",
@@ -92,6 +92,7 @@ def tables_of(loaded: Any, label: str) -> RankTables:
         SourceError: it has no measurements; `label` is its name in the message.
     """
     report = ReadReport()
+    facts = _facts(loaded, report)
     timings = _Rows(report)
     if isinstance(loaded, list):
         timings.listed(loaded)
@@ -114,13 +115,13 @@ def tables_of(loaded: Any, label: str) -> RankTables:
         else step_values(loaded.get("values") if isinstance(loaded, dict) else None, report, numbered="iteration")
     )
     return RankTables(
-        facts=_facts(loaded), report=report, step_value=values, inline_timing=from_rows("inline_timing", timings.rows)
+        facts=facts, report=report, step_value=values, inline_timing=from_rows("inline_timing", timings.rows)
     )
 
 
-def _facts(loaded: Any) -> Facts:
+def _facts(loaded: Any, report: ReadReport | None = None) -> Facts:
     ours = isinstance(loaded, dict) and loaded.get("format") == "stepscope.inline"
-    facts = document.facts_of(loaded, "stepscope" if ours else "HugeCTR")
+    facts = document.facts_of(loaded, "stepscope" if ours else "HugeCTR", report)
     if isinstance(loaded, dict):
         facts.metadata = {key: loaded[key] for key in _METADATA if key in loaded}
     return facts
@@ -140,13 +141,19 @@ class _Rows:
             for stream_key, events in self._items(streams):
                 for event in self._objects(events):
                     self._event(
-                        event, label=event.get("label"), device=_number_in(device_key), stream=_number_in(stream_key)
+                        event,
+                        label=event.get("label"),
+                        device=self._number(device_key),
+                        stream=self._number(stream_key),
                     )
 
     def listed(self, events: Any) -> None:
         for event in self._objects(events):
             self._event(
-                event, label=label_of(event), device=index(event.get("device_id")), stream=_stream(event.get("stream"))
+                event,
+                label=label_of(event),
+                device=self._number(event.get("device_id")),
+                stream=self._number(event.get("stream")),
             )
 
     def iterations(self, loaded: Row) -> None:
@@ -155,21 +162,21 @@ class _Rows:
         listed = loaded.get("iterations", [])
         for entry in listed if isinstance(listed, list) else []:
             number, armed, time_ns, weight, of_all_ns = _row(entry, length=5)
-            if parse_uint(time_ns) is None or not isinstance(armed, bool):
+            if integer(time_ns) is None or not isinstance(armed, bool):
                 self._report.drop("wrong_type")
                 continue
             self._iteration(
-                parse_uint(time_ns),
-                iteration=parse_uint(number),
+                integer(time_ns),
+                iteration=integer(number, self._report),
                 armed=armed,
-                weight=parse_uint(weight) or 1,
-                weight_ns=parse_uint(of_all_ns),
+                weight=integer(weight, self._report) or 1,
+                weight_ns=integer(of_all_ns, self._report),
             )
         statistics = loaded.get("iteration_statistics")
         for name, armed in (("armed", True), ("unarmed", False)):
             count = sum(row.get("armed") is armed for row in self.rows[before:])
             stated = statistics.get(name) if count and isinstance(statistics, dict) else None
-            for average in _of_all(stated, count):
+            for average in self._of_all(stated, count):
                 self._iteration(average.pop("dur_ns"), armed=armed, **average)
         times = loaded.get("iter_time_ms", [])
         for time_ms in times if isinstance(times, list) else [times]:
@@ -200,7 +207,9 @@ class _Rows:
         if not isinstance(label, str):
             self._report.drop("wrong_type")
             return
-        occurrence = parse_uint(event.get("occurrence", event.get("met_times_within_this_stream")), below=1 << 31)
+        occurrence = integer(
+            event.get("occurrence", event.get("met_times_within_this_stream")), self._report, below=INT32
+        )
         if occurrence is None:
             key = (label, device, stream)
             occurrence = self._occurrences.get(key, 0)
@@ -212,8 +221,8 @@ class _Rows:
             "occurrence": occurrence,
             "device": device,
             "stream": stream,
-            "start_index": index(event.get("start_index")),
-            "end_index": index(event.get("end_index")),
+            "start_index": self._number(event.get("start_index")),
+            "end_index": self._number(event.get("end_index")),
             "clock": clock if isinstance(clock, str) else None,
         }
         for measured in self._measurements(event):
@@ -227,30 +236,45 @@ class _Rows:
         if isinstance(event.get("samples"), list):
             for sample in event["samples"]:
                 parts = _row(sample, length=4)
-                offset = parts[2] if _is_int(parts[2]) else None
                 yield {
-                    "iteration": parse_uint(parts[0]),
-                    "dur_ns": parse_uint(parts[1]),
-                    "start_offset_ns": offset,
+                    "iteration": integer(parts[0], self._report),
+                    "dur_ns": integer(parts[1]),
+                    "start_offset_ns": integer(parts[2], self._report, low=1 - LIMIT),
                     "averaged": False,
-                    "weight": parse_uint(parts[3]) or 1,
+                    "weight": integer(parts[3], self._report) or 1,
                 }
-            yield from _of_all(event.get("statistics"), len(event["samples"]))
+            yield from self._of_all(event.get("statistics"), len(event["samples"]))
         elif isinstance(event.get("measured_times_ms"), list):
             offsets = event.get("iter_start_to_event_start_times_ms")
             offsets = offsets if isinstance(offsets, list) else []
             for place, time_ms in enumerate(event["measured_times_ms"]):
                 yield {
                     "dur_ns": milliseconds(time_ms),
-                    "start_offset_ns": milliseconds(offsets[place]) if place < len(offsets) else None,
+                    "start_offset_ns": milliseconds(offsets[place], self._report) if place < len(offsets) else None,
                     "averaged": False,
                 }
         elif "avg_measured_time_ms" in event:
             yield {
                 "dur_ns": milliseconds(event["avg_measured_time_ms"]),
-                "start_offset_ns": milliseconds(event.get("avg_iter_start_to_event_start_time_ms")),
+                "start_offset_ns": milliseconds(event.get("avg_iter_start_to_event_start_time_ms"), self._report),
                 "averaged": True,
             }
+
+    def _of_all(self, statistics: Any, sampled: int) -> Iterator[Row]:
+        """The average of all measurements, if not all were recorded."""
+        if not isinstance(statistics, dict):
+            return
+        n = integer(statistics.get("n"), self._report)
+        mean = real(statistics.get("mean_ns"), self._report, low=0, high=LIMIT - 1024)
+        std = real(statistics.get("std_ns"), self._report)
+        if n is not None and n > sampled and mean is not None and std is not None:
+            yield {"dur_ns": round(mean), "averaged": True, "measurements": n, "std_ns": max(std, 0.0)}
+
+    def _number(self, value: Any) -> int | None:
+        """A number of 32 bits, which may be negative ("the host"), or the one at the end of `device_0`."""
+        if isinstance(value, str):
+            return integer_in(value.rpartition("_")[2], self._report, low=-INT32, below=INT32)
+        return integer(value, self._report, low=-INT32, below=INT32)
 
     def _items(self, value: Any) -> Iterable[tuple[str, Any]]:
         if isinstance(value, dict):
@@ -279,18 +303,7 @@ def _row(listed: Any, *, length: int) -> list[Any]:
 
 def _adds(time_ns: int | None, weight: int) -> bool:
     """Whether it is a time that can be added as often as it counts."""
-    return time_ns is not None and time_ns >= 0 and time_ns * weight < document.MAX_NS
-
-
-def _of_all(statistics: Any, sampled: int) -> Iterator[Row]:
-    """The average of all measurements, if not all were recorded."""
-    if not isinstance(statistics, dict):
-        return
-    n = parse_uint(statistics.get("n"))
-    mean, std = (document.number(statistics.get(name)) for name in ("mean_ns", "std_ns"))
-    if n is None or n <= sampled or mean is None or not 0 <= mean < document.MAX_NS or std is None:
-        return
-    yield {"dur_ns": round(mean), "averaged": True, "measurements": n, "std_ns": max(std, 0.0)}
+    return time_ns is not None and time_ns >= 0 and time_ns * weight < LIMIT
 
 
 def label_of(event: Mapping[str, Any]) -> Any:
@@ -298,19 +311,3 @@ def label_of(event: Mapping[str, Any]) -> Any:
     name = event.get("event_name", event.get("name"))
     layer = event.get("layer_name")
     return f"{layer}.{name}" if isinstance(layer, str) and isinstance(name, str) else name
-
-
-def _number_in(key: str) -> int | None:
-    """`device_0` → 0."""
-    match = _NUMBERED.match(key)
-    return int(match.group(1)) if match else None
-
-
-def _stream(value: Any) -> int | None:
-    """The number of a stream; HugeCTR writes `stream_3` or the number alone."""
-    return _number_in(value) if isinstance(value, str) else index(value)
-
-
-def _is_int(value: Any) -> bool:
-    in_range = isinstance(value, int) and abs(value) < document.MAX_NS
-    return in_range and not isinstance(value, bool)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from stepscope.formats.bounded import integer_in
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.frames import Frame
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled.stacks import Samples, none_sampled
 from stepscope.formats.tables import Facts, RankTables, ReadReport
-from stepscope.formats.text_lines import integer_of, text_lines
+from stepscope.formats.text_lines import text_lines
 
 _LONGEST_LINE = 1 << 18
 _LINE = re.compile(r"(?P<frames>\S.*) (?P<count>\d{1,15})")
@@ -45,7 +46,7 @@ def looks_like(head: bytes) -> bool:
 def peek(member: Member) -> Facts | None:
     """The file's origin: the process, if py-spy states it. None when it holds no sample."""
     stack = next(_stacks(member, ReadReport()), None)
-    return None if stack is None else _facts({stack[0]} if stack[0] else set(), stack[4])
+    return None if stack is None else _facts({stack[0]}, stack[4])
 
 
 def read(member: Member, _: ReadOptions | None = None) -> RankTables:
@@ -60,12 +61,12 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
         report.read += 1
     if samples is None:
         raise none_sampled(member)
-    return RankTables(_facts(samples.pids, of_py_spy), report, **samples.tables())
+    return RankTables(_facts(samples.pids, of_py_spy, report), report, **samples.tables())
 
 
-def _facts(pids: set[str], of_py_spy: bool) -> Facts:
-    pid = integer_of(next(iter(pids)), 9) if len(pids) == 1 else None
-    return Facts(pid=pid, tool="py-spy" if of_py_spy else None)
+def _facts(pids: set[str], of_py_spy: bool, report: ReadReport | None = None) -> Facts:
+    pid = integer_in(next(iter(pids)), report) if len(pids) == 1 else None
+    return Facts(pid=pid or None, tool="py-spy" if of_py_spy else None)
 
 
 def _stacks(member: Member, report: ReadReport) -> Iterator[tuple[str, str, str | None, list[Frame], bool, int]]:

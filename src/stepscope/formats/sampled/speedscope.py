@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from stepscope.base.errors import SourceError
+from stepscope.formats.bounded import INT32, LIMIT, integer, integer_in, real
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.frames import UNKNOWN, Frame
-from stepscope.formats.inline.document import load, number, parse_uint
+from stepscope.formats.inline.document import load
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled.stacks import Samples, none_sampled
 from stepscope.formats.tables import Facts, RankTables, ReadReport
-from stepscope.formats.text_lines import integer_of
 
 _LOOKS = re.compile(
     rb'"\$schema"\s*:\s*"https?://www\.speedscope\.app/file-format-schema\.json"'
@@ -54,24 +54,24 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     """Reads one file, or one member of an archive, as the recording of one rank."""
     report = ReadReport()
     loaded = _load(member)
-    frames = _frames(loaded)
+    frames = _frames(loaded, report)
     of_py_spy = _exporter(loaded)[0] == "py-spy"
     samples = Samples("running" if of_py_spy else None)
     for profile in _objects(loaded.get("profiles"), report):
         scale = _SCALE_NS.get(str(profile.get("unit")))
-        stacks_of_profile = _sampled(profile) if profile.get("type") == "sampled" else _evented(profile)
+        weights_of = _sampled if profile.get("type") == "sampled" else _evented
         thread = None
-        for stack, (count, weight) in stacks_of_profile.items():
+        for stack, (count, weight) in weights_of(profile, report).items():
             path = [frames[number] if 0 <= number < len(frames) else Frame(UNKNOWN) for number in stack]
             pid, path = _process(path)
             if thread is None:
                 thread = _thread(samples, str(profile.get("name") or ""), pid)
-            sampled_ns = None if scale is None else round(weight * scale)
+            total = real(weight * (scale or 1), report, high=LIMIT)
             samples.add(
                 path[::-1],
                 thread=thread,
-                weight=(round(weight) if scale is None else count) or None,
-                sampled_ns=sampled_ns,
+                weight=(count if total is None or scale is not None else round(total)) or None,
+                sampled_ns=None if total is None or scale is None else round(total),
             )
             report.read += max(count, 1)
     if not samples:
@@ -99,22 +99,23 @@ def _exporter(loaded: dict[str, Any]) -> tuple[str | None, str | None]:
 
 def _facts(loaded: dict[str, Any], pids: set[str]) -> Facts:
     tool, version = _exporter(loaded)
-    numbers = [pid for text in pids if (pid := integer_of(text, 9)) is not None]
+    numbers = [number for number in map(integer_in, pids) if number is not None]
     return Facts(tool=tool, tool_version=version, pid=numbers[0] if len(numbers) == 1 else None)
 
 
-def _frames(loaded: dict[str, Any]) -> list[Frame]:
+def _frames(loaded: dict[str, Any], report: ReadReport) -> list[Frame]:
     shared = loaded.get("shared")
     listed = shared.get("frames") if isinstance(shared, dict) else None
-    return [_frame(frame if isinstance(frame, dict) else {}) for frame in (listed if isinstance(listed, list) else ())]
+    listed = listed if isinstance(listed, list) else []
+    return [_frame(frame if isinstance(frame, dict) else {}, report) for frame in listed]
 
 
-def _frame(stated: dict[str, Any]) -> Frame:
+def _frame(stated: dict[str, Any], report: ReadReport) -> Frame:
     """A frame; in place of the source file py-spy has the library of native code."""
     name, file = str(stated.get("name") or UNKNOWN), stated.get("file")
     if not isinstance(file, str) or not file:
         return Frame(name)
-    line = parse_uint(stated.get("line"), below=1 << 31) or None
+    line = integer(stated.get("line"), report, below=INT32) or None
     if line is None and not _PYTHON.search(file):
         return Frame(name, library=file)
     return Frame(name, file=file, line=line)
@@ -132,7 +133,7 @@ StackWeights = dict[tuple[int, ...], tuple[int, float]]
 """Stacks, outermost frame first: how often each was sampled, and its summed weight."""
 
 
-def _sampled(profile: dict[str, Any]) -> StackWeights:
+def _sampled(profile: dict[str, Any], report: ReadReport) -> StackWeights:
     samples, weights = profile.get("samples"), profile.get("weights")
     counts: Counter[tuple[int, ...]] = Counter()
     sums: dict[tuple[int, ...], float] = {}
@@ -140,25 +141,28 @@ def _sampled(profile: dict[str, Any]) -> StackWeights:
         return {}
     weights = weights if isinstance(weights, list) else []
     for place, sample in enumerate(samples):
-        weight = number(weights[place]) if place < len(weights) else 1.0
-        if not isinstance(sample, list) or weight is None or weight < 0:
+        weight = real(weights[place], low=0) if place < len(weights) else 1.0
+        if not isinstance(sample, list) or weight is None:
+            report.drop("wrong_type")
             continue
-        stack = tuple(frame if isinstance(frame, int) else -1 for frame in sample)
+        numbers = [integer(frame, report) for frame in sample]
+        stack = tuple(-1 if number is None else number for number in numbers)
         counts[stack] += 1
         sums[stack] = sums.get(stack, 0.0) + weight
     return {stack: (counts[stack], sums[stack]) for stack in counts}
 
 
-def _evented(profile: dict[str, Any]) -> StackWeights:
+def _evented(profile: dict[str, Any], report: ReadReport) -> StackWeights:
     """The weight that passed while each stack was open; there are no samples, so the count is 0."""
     events = profile.get("events")
     sums: dict[tuple[int, ...], float] = {}
     stack: list[int] = []
-    last = number(profile.get("startValue")) or 0.0
+    last = real(profile.get("startValue"), report) or 0.0
     for event in events if isinstance(events, list) else ():
-        at = number(event.get("at")) if isinstance(event, dict) else None
-        frame = event.get("frame") if isinstance(event, dict) else None
-        if at is None or not isinstance(frame, int) or at < last:
+        at = real(event.get("at"), low=last) if isinstance(event, dict) else None
+        frame = integer(event.get("frame")) if isinstance(event, dict) else None
+        if at is None or frame is None:
+            report.drop("wrong_type")
             continue
         if stack:
             sums[tuple(stack)] = sums.get(tuple(stack), 0.0) + at - last
