@@ -6,6 +6,7 @@ file says passes it through `without_secrets`, whatever the format.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -46,7 +47,7 @@ SUSPECT = (
 """JSON text without a match comes back from `without_secrets` unchanged."""
 
 
-_NUMBERS = frozenset({int, float, bool, type(None)})
+_NUMBERS = frozenset({int, bool, type(None)})
 
 
 def is_secret(name: str) -> bool:
@@ -76,7 +77,7 @@ def without_secrets(value: Any, depth: int = DEEPEST) -> Any:
             lambda match: f"{match[1]}{match[2]}{match[3]}…" if is_secret(match[2]) else match[0], masked
         )
     if not isinstance(value, Mapping | list | tuple):
-        return value
+        return None if isinstance(value, float) and not math.isfinite(value) else value  # JSON has no other numbers
     if not depth:
         return None
     if not isinstance(value, Mapping) and _NUMBERS.issuperset(map(type, value)):

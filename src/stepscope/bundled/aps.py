@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from stepscope.formats.bounded import real_in
 from stepscope.formats.container import strip_bom
 from stepscope.formats.host_metrics import Row, host_metrics_of
-from stepscope.formats.text_lines import decimal_of, text_lines
+from stepscope.formats.text_lines import text_lines
 from stepscope.plugin import FileFacts, Format, Member, RankTables, ReadOptions, ReadReport
 
 _LONGEST_LINE = 1 << 14
@@ -162,7 +163,7 @@ def _row(metric: str, text: str) -> Row:
     unit = (match["unit"] or "") if match else ""
     if match is None or (unit and unit.lower() not in _UNITS and unit not in _WORDS):
         return row
-    value = decimal_of(match["number"])
+    value = real_in(match["number"])
     if value is None:
         return row
     row["value"] = value
@@ -173,7 +174,7 @@ def _row(metric: str, text: str) -> Row:
     if node := _NODE.fullmatch(remark):
         return row | {"host": node[1], "text": None}
     share = _SHARE.fullmatch(remark)
-    if share is not None and (part := decimal_of(share["share"])) is not None:
+    if share is not None and (part := real_in(share["share"])) is not None:
         row |= {"share_ratio": part / 100, "share_of": share["of"], "text": None}
     elif unit == "%" and remark.startswith(("of ", "from ")):
         row |= {"share_ratio": value / 100, "share_of": remark.partition(" ")[2], "text": None}

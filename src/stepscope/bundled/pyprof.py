@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from stepscope.formats import vocabulary
+from stepscope.formats.bounded import INT32, integer
 from stepscope.formats.nvtx.calls import operator_name
 from stepscope.formats.nvtx.markers import LONGEST_LITERAL, Marker, base_name, parse_marker, python_literal
 from stepscope.formats.nvtx.ranges import NONE, Ranges
@@ -122,16 +123,16 @@ def _kernels(member: Member, report: ReadReport) -> Iterator[_Kernel]:
         if not text.strip():
             continue
         line = python_literal(text)
-        kernel = _kernel(line) if isinstance(line, dict) else None
+        kernel = _kernel(line, report) if isinstance(line, dict) else None
         if kernel is None:
             report.drop("unreadable")
         else:
             yield kernel
 
 
-def _kernel(line: dict[Any, Any]) -> _Kernel | None:
+def _kernel(line: dict[Any, Any], report: ReadReport) -> _Kernel | None:
     name, short_name = (line.get(key) for key in ("kLongName", "kShortName"))
-    duration = _number(line.get("kDuration"))
+    duration = integer(line.get("kDuration"), below=_LONGEST_NS)
     if not isinstance(short_name, str) or duration is None:
         return None
     calls = [parse_marker(text) for text in _texts(line, "marker")]
@@ -151,11 +152,11 @@ def _kernel(line: dict[Any, Any]) -> _Kernel | None:
         name=name if isinstance(name, str) and name else short_name,
         short_name=short_name,
         dur_ns=duration,
-        tid=_number(line.get("tid")),
-        device=_number(line.get("device"), 1 << 31) or 0,
-        stream=-1 if (stream := _number(line.get("stream"))) is None else stream,
-        grid=_sizes(line.get("grid")),
-        block=_sizes(line.get("block")),
+        tid=integer(line.get("tid"), report),
+        device=integer(line.get("device"), report, below=INT32) or 0,
+        stream=-1 if (stream := integer(line.get("stream"), report)) is None else stream,
+        grid=_sizes(line.get("grid"), report),
+        block=_sizes(line.get("block"), report),
         levels=tuple(levels[:_MAX_LEVELS]),
     )
 
@@ -180,13 +181,9 @@ def _texts(line: dict[Any, Any], key: str) -> list[str]:
     return [text for text in texts if isinstance(text, str)]
 
 
-def _number(value: Any, below: int = _LONGEST_NS) -> int | None:
-    return value if type(value) is int and 0 <= value < below else None
-
-
-def _sizes(value: Any) -> tuple[int | None, ...]:
+def _sizes(value: Any, report: ReadReport) -> tuple[int | None, ...]:
     sizes = value if isinstance(value, (tuple, list)) and len(value) == 3 else (None,) * 3
-    return tuple(_number(size, 1 << 31) for size in sizes)
+    return tuple(integer(size, report, below=INT32) for size in sizes)
 
 
 def _device_row(kernel: _Kernel, number: int) -> Row:

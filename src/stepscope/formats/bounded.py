@@ -16,6 +16,8 @@ LIMIT = 1 << 62
 LONGEST = 400
 """Characters of a number: the longest double has fewer, and Python refuses to convert thousands of digits."""
 INT32 = 1 << 31
+LARGEST = 1e300
+"""A larger double becomes infinite when a unit scales it."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 
 
@@ -27,9 +29,7 @@ def integer(value: Any, report: ReadReport | None = None, *, low: int = 0, below
     return None
 
 
-def real(
-    value: Any, report: ReadReport | None = None, *, low: float = -math.inf, high: float = math.inf
-) -> float | None:
+def real(value: Any, report: ReadReport | None = None, *, low: float = -LARGEST, high: float = LARGEST) -> float | None:
     """A finite number from `low` to `high`; None for anything else, which `report` counts unless it is None."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
@@ -48,7 +48,7 @@ def integer_in(text: str | None, report: ReadReport | None = None, *, low: int =
     return integer(int(digits) if _INTEGER.fullmatch(digits) else digits or None, report, low=low, below=below)
 
 
-def real_in(text: str | None, report: ReadReport | None = None, *, high: float = math.inf) -> float | None:
+def real_in(text: str | None, report: ReadReport | None = None, *, high: float = LARGEST) -> float | None:
     """The same for a number in text, up to `high` to either side of 0."""
     stripped = (text or "").strip()
     try:

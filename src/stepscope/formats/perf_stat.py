@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from stepscope.formats.bounded import real_in
 from stepscope.formats.container import Member
 from stepscope.formats.host_metrics import Row, host_metrics_of
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.tables import Facts, RankTables, ReadReport
-from stepscope.formats.text_lines import decimal_of, text_lines
+from stepscope.formats.text_lines import text_lines
 
 _LOOKS = re.compile(rb"(?m)^ Performance counter stats for ")
 _COUNT = re.compile(
@@ -29,6 +30,8 @@ KINDS = {
     "major-faults": "major_faults",
 }
 _LONGEST_LINE = 1 << 12
+_INDENT = " " * 4
+"""Lines of counts start with more of them; the program's own output may stand between."""
 
 
 def looks_like(head: bytes) -> bool:
@@ -61,11 +64,16 @@ def _rows(member: Member, report: ReadReport) -> Iterator[Row]:
             yield _row(match["name"], match["value"], "s")
         elif match := _COUNT.fullmatch(counted):
             yield _row(match["name"].removesuffix(":u"), match["value"], match["unit"])
-            if derived := _DERIVED.fullmatch(_COUNTED_FOR.sub("", derived_text)):
+            derived_text = _COUNTED_FOR.sub("", derived_text)
+            if derived := _DERIVED.fullmatch(derived_text):
                 yield _row(derived["name"].rstrip(), derived["value"], derived["unit"])
+            elif derived_text.strip():
+                report.note("unreadable")
+        elif counted.startswith(_INDENT) and counted.strip():
+            report.drop("unreadable")
 
 
 def _row(name: str, text: str, unit: str | None) -> Row:
     row: Row = {"report": "perf stat", "metric": name, "kind": KINDS.get(name), "confirmed": True, "unit": unit}
-    value = decimal_of(text.replace(",", ""))
+    value = real_in(text.replace(",", ""))
     return row | ({"text": text} if value is None else {"value": value})

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.base.errors import SourceError
-from stepscope.base.quoting import sql_name
+from stepscope.base.quoting import sql_literal, sql_name
 from stepscope.formats.scratch import spill_columns
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class Database:
     Attributes:
         damage: class of damage of its container, or of the files next to it; None for none.
         unnamed: how many values of `columns` refer to a string that the database does not have.
+        wrong: how many values are of no type or size that their column may have, by source and column.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Database:
     ) -> None:
         self.damage: str | None = None
         self.unnamed = 0
+        self.wrong: dict[tuple[str, str], int] = {}
         self._label = label
         self._connection = connection
         self._connect_arrow = connect_arrow
@@ -168,11 +170,24 @@ class Database:
         columns_of_table = self._columns.get(table)
         if not columns_of_table:
             return
+        kinds = [(name, types.get(name, "integer")) for name in columns]
         values = ", ".join(
-            _of_type(sql_name(name), types.get(name, "integer")) if name in columns_of_table else "NULL"
-            for name in columns
+            _of_type(sql_name(name), kind) if name in columns_of_table else "NULL" for name, kind in kinds
         )
-        yield from self._fetch(f"SELECT {values} FROM {sql_name(table)}")
+        missing: set[tuple[str, str]] = set()
+        for row in self._fetch(f"SELECT {values} FROM {sql_name(table)}"):
+            if None in row:
+                missing.update(kind for kind, value in zip(kinds, row, strict=True) if value is None)
+            yield row
+        self._count_wrong(sql_name(table), [kind for kind in missing if kind[0] in columns_of_table])
+
+    def _count_wrong(self, source: str, kinds: Sequence[tuple[str, str]]) -> None:
+        """Counts values of other types in columns with missing values."""
+        if kinds:
+            types = ((sql_name(name), ", ".join(map(sql_literal, _TYPES.get(kind, (kind,))))) for name, kind in kinds)
+            counts = ", ".join(f"total(typeof({name}) NOT IN ('null', {allowed}))" for name, allowed in types)
+            (counted,) = self._fetch(f"SELECT {counts} FROM {source}", 1)
+            self.wrong |= {(source, name): int(n) for (name, _), n in zip(kinds, counted, strict=True) if n}
 
     def columns(self, table: str, columns: Sequence[str], only: Only | None = None, **types: str) -> pa.Table:
         """Rows of a table as Arrow columns, for tables of millions of rows; a missing column is NULL.
@@ -218,6 +233,7 @@ class Database:
             ]
             columns = {name: array for (name, _), array in zip(present, arrays, strict=False)}
             named = {name: array for (name, _), array in zip(texts, arrays[len(present) :], strict=True)}
+            self._count_wrong(source, [kind for kind, array in zip(present, arrays, strict=False) if array.null_count])
             count = len(fetched)
             left -= count
             if count > limit or left < 0:
@@ -373,6 +389,8 @@ class Database:
         return damaged(self._label, self._layout, "more rows than it has room for")
 
 
+_TYPES = {"name": ("integer", "text"), "number": ("integer", "real"), "hex": ("blob", "text")}
+"""SQLite's types of each kind that is not one."""
 _ARROW = {
     "integer": pa.int64(),
     "text": pa.string(),

@@ -1,8 +1,7 @@
-"""Reads lines of somebody's text one by one, with limited length, and the numbers in them."""
+"""Reads lines of somebody's text one by one, with limited length."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from stepscope.formats.container import Member, strip_bom
@@ -33,20 +32,3 @@ def text_lines(member: Member, longest: int, report: ReadReport | None = None) -
         yield partial.decode("utf-8", "replace")
         if report is not None and stream.damage:
             report.note(stream.damage)
-
-
-def integer_of(text: str, digits: int = 18) -> int | None:
-    """A number of at most so many ASCII digits; None for another text.
-
-    `int` reads other scripts' digits too, and raises for thousands of digits.
-    """
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= digits else None
-
-
-def decimal_of(text: str) -> float | None:
-    """A finite number as Python writes it; None for another text."""
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None

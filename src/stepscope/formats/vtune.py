@@ -13,13 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from stepscope.base.errors import SourceError
+from stepscope.formats.bounded import INT32, integer, integer_in, real_in
 from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.frames import Frame
 from stepscope.formats.host_metrics import Row
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sampled.stacks import Samples
 from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
-from stepscope.formats.text_lines import decimal_of, integer_of, text_lines
+from stepscope.formats.text_lines import text_lines
 
 _LONGEST_LINE = 1 << 18
 _DELIMITERS = ",;\t|"
@@ -76,8 +77,8 @@ def read(member: Member, _: ReadOptions | None = None) -> RankTables:
     for cells in table.rows(report):
         metrics += table.metrics(cells)
         if table.sampled:
-            stack = table.stack(cells, stack)
-            figures = table.figures(cells)
+            stack = table.stack(cells, stack, report)
+            figures = table.figures(cells, report)
             if any(figure is not None for figure in figures.values()):
                 samples.add(stack, **figures)
         report.read += 1
@@ -163,39 +164,40 @@ class _Report:
             else:
                 yield cells
 
-    def stack(self, cells: Sequence[str], above: Sequence[Frame]) -> list[Frame]:
+    def stack(self, cells: Sequence[str], above: Sequence[Frame], report: ReadReport) -> list[Frame]:
         """The stack of a row, innermost frame first; in a tree, below that of the row before it."""
-        frame = self._frame(cells)
+        frame = self._frame(cells, report)
         if not self.stacked:
             return [frame]
         depth = len(cells[0]) - len(cells[0].lstrip(" "))
         return [frame, *above[max(0, len(above) - depth) :]] if depth else [frame]
 
-    def _frame(self, cells: Sequence[str]) -> Frame:
+    def _frame(self, cells: Sequence[str], report: ReadReport) -> Frame:
         def cell(name: str) -> str | None:
             at = self.at.get(name)
             text = "" if at is None else cells[at].strip()
             return None if not text or text in _UNKNOWN else text
 
-        line = cell("Source Line")
-        file = cell("Source File")
-        return Frame(cells[0].strip(), cell("Module"), file, integer_of(line or "", 9))
+        line = integer_in(cell("Source Line"), report, below=INT32)
+        return Frame(cells[0].strip(), cell("Module"), cell("Source File"), line)
 
-    def figures(self, cells: Sequence[str]) -> dict[str, int | None]:
+    def figures(self, cells: Sequence[str], report: ReadReport) -> dict[str, int | None]:
         """The row's values for the columns of `stack_sample`."""
         values = {}
         for name in _SAMPLED:
             at = self.place(name)
             values[name] = (None, "") if at is None else _value(cells[at])
+            if at is not None and cells[at].strip() and values[name][0] is None:
+                report.note("wrong_type")
         time, unit = values[_TIME]
         scale = _UNIT_NS.get(unit.lower())
         instructions, cycles, rate = (values[name][0] for name in (_INSTRUCTIONS, _CYCLES, _CPI))
         if cycles is None and instructions is not None and rate is not None:
             cycles = instructions * rate
         return {
-            "sampled_ns": None if time is None or scale is None else _rounded(time * scale),
-            "instructions": None if instructions is None else _rounded(instructions),
-            "cycles": None if cycles is None else _rounded(cycles),
+            "sampled_ns": None if time is None or scale is None else _rounded(time * scale, report),
+            "instructions": None if instructions is None else _rounded(instructions, report),
+            "cycles": None if cycles is None else _rounded(cycles, report),
         }
 
     def metrics(self, cells: Sequence[str]) -> Iterator[Row]:
@@ -236,9 +238,9 @@ def _value(cell: str) -> tuple[float | None, str]:
     match = _VALUE.fullmatch(cell.strip())
     if match is None:
         return None, ""
-    value = decimal_of(match[1].replace(",", ""))
-    return (None, "") if value is None or abs(value) >= 1e300 else (value, match[2])
+    value = real_in(match[1].replace(",", ""), high=1e300)
+    return value, "" if value is None else match[2]
 
 
-def _rounded(value: float) -> int | None:
-    return round(value) if 0 <= value < 1 << 60 else None
+def _rounded(value: float, report: ReadReport) -> int | None:
+    return integer(round(value), report, below=1 << 60)

@@ -74,7 +74,7 @@ def test_values_of_another_type_are_not_taken_for_times(tmp_path):
     tables = made.read()
     assert tables.device_event["dur_ns"].to_pylist() == [20, 0]
     assert tables.report.dropped == 5
-    assert tables.report.damage == {"no_time": 5, "negative_duration": 1}
+    assert tables.report.damage == {"no_time": 5, "negative_duration": 1, "wrong_type": 2}
 
 
 def test_texts_that_are_no_utf8_and_names_that_are_none_are_shown(tmp_path):

@@ -58,7 +58,7 @@ def test_values_of_other_types_are_not_measured_and_counted(tmp_path):
     assert sorted(host(tables, "name", "start_ns", "dur_ns")) == [
         ("(range without a name)", 20, 10), ("open", 10, 40), ("step", 0, 50),
     ]  # fmt: skip
-    assert tables.report.damage == {"no_time": 1, "unfinished": 1}
+    assert tables.report.damage == {"no_time": 1, "unfinished": 1, "wrong_type": 4}
 
 
 def test_a_long_name_is_kept_once_however_many_calls_have_it():

@@ -161,7 +161,7 @@ def test_events_without_a_time_are_counted(nsys):
         nsys.insert("CUPTI_ACTIVITY_KIND_KERNEL", start=start, end=end)
     tables = nsys.read()
     assert device(tables, "start_ns", "dur_ns") == [(0, 4), (2, 0), (3, 0)]
-    assert tables.report.damage == {"no_time": 3, "negative_duration": 2}
+    assert tables.report.damage == {"no_time": 3, "negative_duration": 2, "wrong_type": 1}
     assert (tables.report.dropped, tables.report.repaired) == (3, 2)
 
 

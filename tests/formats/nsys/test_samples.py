@@ -66,7 +66,7 @@ def test_values_without_a_time_are_counted_and_other_types_are_not_measured(nsys
     sample(nsys, 5, 0, "high")
     tables = nsys.read()
     assert counted(tables, "time_ns", "value") == [(0, None)]
-    assert tables.report.damage == {"no_time": 1}
+    assert tables.report.damage == {"no_time": 1, "wrong_type": 1}
 
 
 def test_metrics_of_older_exports_are_texts_of_events(nsys):

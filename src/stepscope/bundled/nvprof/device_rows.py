@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from stepscope.formats.bounded import INT32, integer
 from stepscope.formats.cupti.columns import LATEST_NS
-from stepscope.formats.cupti.device_rows import Recorded, device_of_context, device_row, on_streams, small_number
+from stepscope.formats.cupti.device_rows import Recorded, device_of_context, device_row, on_streams
 from stepscope.formats.sqlite import Database
 from stepscope.formats.tables import canonical
 from stepscope.plugin import ReadReport
@@ -38,7 +39,7 @@ def device_events(database: Database, report: ReadReport) -> pa.Table:
     return canonical(on_streams(parts, device_of, report), "device_event")
 
 
-def devices(database: Database) -> list[Row]:
+def devices(database: Database, report: ReadReport | None = None) -> list[Row]:
     """The devices that the process could see, one row each."""
     columns = (
         "id", "name", "numMultiprocessors", "globalMemorySize", "computeCapabilityMajor",
@@ -47,9 +48,9 @@ def devices(database: Database) -> list[Row]:
     )  # fmt: skip
     rows: dict[int, Row] = {}
     for number, name, sms, memory, *capabilities in database.rows(f"{_KIND}DEVICE", columns):
-        if small_number(number) is not None:
+        if integer(number, report, below=INT32) is not None:
             stated = device_row(
-                database.string(name), sms, memory, (capabilities[0], capabilities[1]), *capabilities[2:]
+                database.string(name), sms, memory, (capabilities[0], capabilities[1]), *capabilities[2:], report=report
             )
             rows[number] = {"device": number} | stated
     return [rows[number] for number in sorted(rows)]

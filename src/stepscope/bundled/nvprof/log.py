@@ -17,13 +17,14 @@ from typing import Any
 import pyarrow as pa
 
 from stepscope.formats import vocabulary
+from stepscope.formats.bounded import INT32, integer, integer_in, real_in
 from stepscope.formats.counters.measured import of_events
 from stepscope.formats.cupti.columns import LATEST_NS
 from stepscope.formats.cupti.device_rows import NAMELESS, copy_names, fill_name
 from stepscope.formats.demangle import demangled
 from stepscope.formats.nvtx.rows import role_of
 from stepscope.formats.tables import from_rows
-from stepscope.formats.text_lines import decimal_of, integer_of, text_lines
+from stepscope.formats.text_lines import text_lines
 from stepscope.plugin import FileFacts, Format, Member, RankTables, ReadOptions, ReadReport, SourceError
 
 Row = dict[str, Any]
@@ -122,8 +123,7 @@ class _Log:
         for line in text_lines(self.member, LONGEST_LINE, self.report):
             banner = BANNER.match(line)
             if banner:
-                pid = integer_of(banner[1])
-                self.pid = self.pid if pid is None else pid
+                self.pid = integer_in(banner[1], self.report if banner[1].isdigit() else None) or self.pid
                 awaited, columns, units = banner[2].startswith(_RESULT), None, None
                 head = ""
                 continue
@@ -244,7 +244,7 @@ class _Tables:
                     "thread": 0,
                     "start_ns": start,
                     "dur_ns": row.get("duration", 0),
-                    "correlation": _integer(row, "correlation"),
+                    "correlation": _integer(row, "correlation", self.report),
                 }
             )  # fmt: skip
         else:
@@ -252,16 +252,16 @@ class _Tables:
 
     def _add_work(self, row: Row, name: str) -> None:
         spelled = DEVICE.match(row["device"][0])
-        device = integer_of(spelled[2] or "", 4) or 0 if spelled else 0
+        device = integer_in(spelled[2], below=10_000) or 0 if spelled else 0
         self.devices.setdefault(device, spelled[1] if spelled else "")
-        stream = _integer(row, "stream")
+        stream = _integer(row, "stream", self.report)
         event: Row = {
             "start_ns": row.get("start", len(self.device_event)),
             "dur_ns": row.get("duration", 0),
             "device": device,
             "stream": -1 if stream is None else stream,
-            "context": _integer(row, "context"),
-            "correlation": _integer(row, "correlation"),
+            "context": _integer(row, "context", self.report),
+            "correlation": _integer(row, "correlation", self.report),
         }
         if "start" not in row:
             self.report.note("no_moments")
@@ -274,11 +274,11 @@ class _Tables:
             event |= {"category": "gpu_memset", "kind": "fill", "name": fill_name(source)}
             event["destination_memory"] = source.lower()
         else:
-            event |= _kernel(row, name)
+            event |= _kernel(row, name, self.report)
         if copy or name == _FILL:
-            event["bytes"] = _integer(row, "size")
+            event["bytes"] = _integer(row, "size", self.report)
         for metric, cell, unit in row["measured"]:
-            value, of = measured_value(cell)
+            value, of = measured_value(cell, self.report)
             if value is not None:
                 place = {"device_row": len(self.device_event), "metric": metric}
                 self.measured.append(place | {"value": value, "unit": of or binary_unit(unit)})
@@ -311,15 +311,15 @@ class _Tables:
         return tables | of_events(self.measured, self.device_event.__getitem__)
 
 
-def _kernel(row: Row, name: str) -> Row:
+def _kernel(row: Row, name: str, report: ReadReport) -> Row:
     correlated = _CORRELATED.match(name)
     spelled = demangled(correlated[1] if correlated else name) or NAMELESS
-    static, dynamic = _integer(row, "static"), _integer(row, "dynamic")
+    static, dynamic = _integer(row, "static", report), _integer(row, "dynamic", report)
     columns: Row = {
         "category": "kernel",
         "kind": vocabulary.device_kind("computation", spelled),
         "name": spelled,
-        "registers_per_thread": _integer(row, "registers", 1 << 31),
+        "registers_per_thread": _integer(row, "registers", report, INT32),
         "dynamic_shared_memory_bytes": dynamic,
         "shared_memory_bytes": None if static is None and dynamic is None
         else (static or 0) + (dynamic or 0),
@@ -331,22 +331,22 @@ def _kernel(row: Row, name: str) -> Row:
         for axis, cell in zip("xyz", together, strict=False):
             row[f"{size}_{axis}"] = (cell, "")
         for axis in "xyz":
-            columns[f"{size}_{axis}"] = _integer(row, f"{size}_{axis}", 1 << 31)
+            columns[f"{size}_{axis}"] = _integer(row, f"{size}_{axis}", report, INT32)
     return columns
 
 
-def _integer(row: Row, key: str, below: int = LATEST_NS) -> int | None:
+def _integer(row: Row, key: str, report: ReadReport, below: int = LATEST_NS) -> int | None:
     """A nonnegative number of a row."""
     value = _amount(*row[key]) if key in row else None
-    return value if value is not None and 0 <= value < below else None
+    return integer(row.get(key) if value is None else value, report, below=below)
 
 
-def measured_value(cell: str) -> tuple[float | None, str]:
+def measured_value(cell: str, report: ReadReport) -> tuple[float | None, str]:
     """A measured value and its unit: `0.46`, `93.75%`, `1.5GB/s`, `Low (2)`."""
     level = _LEVEL.match(cell)
     match = _QUANTITY.match(level[1] if level else cell)
-    value = decimal_of(match[1]) if match else None
-    return (None, "") if match is None or value is None else (value, binary_unit(match[2]))
+    value = real_in(match[1] if match else cell.strip("-"), report)
+    return value, "" if value is None or match is None else binary_unit(match[2])
 
 
 def binary_unit(unit: str) -> str:

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from stepscope.bundled.nvprof.log import BANNER, DEVICE, LONGEST_LINE, cells_of, measured_value
+from stepscope.formats.bounded import integer_in
 from stepscope.formats.counters.measured import NVPROF, Measured
 from stepscope.formats.demangle import demangled
 from stepscope.formats.tables import from_rows
-from stepscope.formats.text_lines import integer_of, text_lines
+from stepscope.formats.text_lines import text_lines
 from stepscope.plugin import FileFacts, Format, Member, RankTables, ReadOptions, ReadReport, SourceError
 
 _LOOKS = re.compile(rb"(?m)^==(\d+|====)== (Metric|Event) result:")
@@ -51,12 +52,12 @@ def read(member: Member, _options: ReadOptions | None = None) -> RankTables:
     devices: dict[int, str] = {}
     for row in _sums(member, report):
         spelled = DEVICE.match(row.device)
-        index = integer_of(spelled[2] or "", 4) or 0 if spelled else 0
+        index = integer_in(spelled[2], below=10_000) or 0 if spelled else 0
         devices.setdefault(index, spelled[1] if spelled else row.device)
         key = (row.device, row.kernel, row.launches)
         if key not in numbers:
             numbers[key] = measured.launch(demangled(row.kernel), NVPROF, launches=row.launches, device=index)
-        (mean, unit), (low, _), (high, _) = map(measured_value, (row.mean, row.min, row.max))
+        (mean, unit), (low, _), (high, _) = (measured_value(cell, report) for cell in (row.mean, row.min, row.max))
         extremes = None if low is None or high is None else (low, high)
         measured.add(numbers[key], row.metric, mean, unit, extremes=extremes)
     if not numbers:
@@ -119,7 +120,7 @@ def _sum(cells: list[str], head: list[str], device: str, kernel: str, *, as_csv:
         if len(cells) < 2 + last or not last:
             return None
         count, metric, values = cells[0], cells[1], cells[-last:][:3]
-    launches = integer_of(count)
+    launches = integer_in(count, low=1)
     return _Sum(device, kernel, launches, metric, *values) if launches and metric and kernel else None
 
 

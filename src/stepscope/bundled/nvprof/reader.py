@@ -39,10 +39,12 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         if database.unnamed:  # of kernels: ends of ranges have no name
             report.note("missing_string", count=database.unnamed)
         host = host_rows(database, report, python_stack=options.python_stack)
-        listed_devices = devices(database)
+        listed_devices = devices(database, report)
         measured = kernel_metrics(database, device_event)
         counter = from_rows("counter", samples(database))
         version = database.rows("Version", ("version",))
+        if database.wrong:
+            report.note("wrong_type", count=sum(database.wrong.values()))
     ranges = canonical(host.ranges.pop("host_event"), "host_event")
     host_event = pa.concat_tables([ranges, *host.events], promote_options="permissive")
     if not device_event.num_rows and not host_event.num_rows:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from stepscope.formats.bounded import INT32
 from stepscope.formats.counters.kinds import kind_of
 from stepscope.formats.counters.units import base_unit
 from stepscope.formats.tables import READ, from_rows
@@ -148,7 +149,8 @@ class Measured:
             ("stream", "launch__stream_id"),
         ):  # fmt: skip
             for launch, value in stated(metric).items():
-                self.launches[launch].setdefault(column, value)
+                if column != "device" or value < INT32:
+                    self.launches[launch].setdefault(column, value)
 
 
 def _product(shape: str) -> int | None:

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from stepscope.base.errors import SourceError
+from stepscope.formats.bounded import INT32, LIMIT, integer, integer_in
 from stepscope.formats.container import Member
 from stepscope.formats.counters.kinds import metric_named
 from stepscope.formats.counters.measured import Measured
@@ -27,7 +28,7 @@ from stepscope.formats.exporter import Exporter
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.sniff import PRINT_A_REPORT
 from stepscope.formats.tables import Facts, RankTables, ReadReport, capabilities_of, from_rows
-from stepscope.formats.text_lines import integer_of, text_lines
+from stepscope.formats.text_lines import text_lines
 
 REPORT = b"NVR\x00"
 NCU = "Nsight Compute"
@@ -38,6 +39,7 @@ _HEAD = re.compile(
     rb'(?m)^"?(ID|Process ID)"?([,;\t])(?=[^\n]*"?(Process ID|Host Name|Kernel Name)"?[,;\t])[^\n]*"?Kernel Name"?[,;\t]'
 )
 _BANNER = re.compile(rb"(?m)^==PROF== ")
+_NUMERIC = re.compile(r"[-+]?\d[\d.,e+\s-]*", re.IGNORECASE)
 _MISSING = ("n/a", "nan", "no data", "-nan", "inf", "-inf")
 _FIRST_CELL = re.compile(r'"?(\d{1,18})"?[,;\t]')
 _DETAILS = ("Metric Name", "Metric Unit", "Metric Value")
@@ -236,15 +238,15 @@ class _Launches:
                    cells.get("Block Size"), cells.get("Grid Size"))  # fmt: skip
         if key not in self._numbers:
             details: dict[str, Any] = {
-                column: _shape(cells.get(title, ""))
+                column: _shape(cells.get(title, ""), self.report)
                 for column, title in (("grid", "Grid Size"), ("block", "Block Size"))
             }
             details |= {
-                column: integer_of(cells.get(title, ""), 9)
+                column: integer_in(cells.get(title), self.report, below=INT32)
                 for column, title in (("device", "Device"), ("stream", "Stream"))
             }
             runs = number_of(cells.get("Invocations", ""), self.mark)
-            details["launches"] = max(1, round(runs)) if runs is not None and runs < 1e15 else 1
+            details["launches"] = integer(1 if runs is None else round(runs), self.report, low=1, below=10**15) or 1
             details = {column: value for column, value in details.items() if value is not None}
             self._numbers[key] = self.measured.launch(demangled(name) or name, NCU, **details)
         return self._numbers[key]
@@ -253,7 +255,7 @@ class _Launches:
         launch = self._launch(row)
         value = number_of(text, self.mark)
         if value is None and text.strip().lower() not in _MISSING:
-            if decimal_mark(text) is not None:
+            if _NUMERIC.fullmatch(text.strip()):
                 self.report.drop("unreadable")
             return  # texts, such as the configuration of caches
         if (launch, metric) not in self._seen:  # a metric may be in several sections
@@ -271,18 +273,20 @@ class _Launches:
     def _know_device(self, row: _Row) -> None:
         """Takes a line's statements about the device, by index: attributes on page `raw`, a few labels on `details`."""
         values = row.values
-        index = integer_of(values.get("device__attribute_device_index", row.cells.get("Device", "")), 4)
+        index = integer_in(values.get("device__attribute_device_index", row.cells.get("Device")), below=10_000)
         if index is None:
             return
         device = self._devices.setdefault(index, {})
         device |= {name: part for name, part in _capability(row).items() if part is not None}
         if row.cells.get("Metric Name") == "# SMs":
             count = number_of(row.cells.get("Metric Value", ""), self.mark)
-            device["sm_count"] = None if count is None else round(count)
+            device["sm_count"] = None if count is None else integer(round(count), self.report, below=INT32)
         for column, attribute in _ATTRIBUTES.items():
-            stated = integer_of(values.get(f"device__attribute_{attribute}", ""), 15)
-            if stated is not None:
-                device[column] = stated
+            text = values.get(f"device__attribute_{attribute}", "")
+            if (
+                number := integer_in(text, self.report, below=LIMIT if column == "memory_bytes" else INT32)
+            ) is not None:
+                device[column] = number
         name = values.get("device__attribute_display_name")
         if name:
             device["name"] = name
@@ -304,6 +308,8 @@ _ATTRIBUTES = {
 }  # fmt: skip
 
 
-def _shape(text: str) -> str | None:
+def _shape(text: str, report: ReadReport) -> str | None:
     match = _SHAPE.match(text)
+    if match is None and text.strip():
+        report.note("wrong_type")
     return None if match is None else ",".join(str(int(axis)) for axis in match.groups())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from stepscope.formats.bounded import real_in
+
 _APART = str.maketrans("", "", " '\u00a0\u2009\u202f")
 """Characters between groups of three digits in some languages."""
 _NUMBER = re.compile(r"[-+]?(\d[\d.,]*|[.,]\d+)(e[-+]?\d+)?\Z", re.IGNORECASE)
@@ -55,7 +57,7 @@ def number_of(text: str, mark: str) -> float | None:
         return None
     if any(len(group) != 3 for group in before.lstrip("+-").split(groups)[1:]):
         return None
-    return float(f"{before.replace(groups, '')}.{after or '0'}" if after else before.replace(groups, ""))
+    return real_in(f"{before.replace(groups, '')}.{after or '0'}" if after else before.replace(groups, ""))
 
 
 @cache

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.formats.bounded import LIMIT
 from stepscope.formats.consecutive import run_starts
 from stepscope.schema.arrays import Int64s
 
@@ -20,6 +21,7 @@ RESERVES = {"segment_alloc": True, "segment_map": True, "segment_free": False, "
 """Kinds of events that change the reserved memory, and whether it grows."""
 _SPELLED = {"free": FREE_REQUESTED}
 NOT_KNOWN = -1
+_MAX_BYTES = 1 << 48
 
 
 class Events:
@@ -35,6 +37,14 @@ class Events:
         self.free: dict[int, int] = {}
         """Bytes that the device had free, by event; only few events state it."""
         self.untimed = 0
+        self.wrong = 0
+        """Times and sizes that no event can have, and that were read as 0."""
+
+    def possible(self, values: Int64s, below: int) -> Int64s:
+        """The values, with 0 for impossible ones, which are counted."""
+        wrong = (values < 0) | (values >= below)
+        self.wrong += int(wrong.sum())
+        return np.where(wrong, 0, values) if wrong.any() else values
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -99,12 +109,13 @@ def columns_of(events: Events, first: int, last: int) -> Columns:
     time_us = numbers(events.time_us, np.int64)
     if events.untimed:
         time_us = np.arange(last - first, dtype=np.int64)
+    time_us = events.possible(time_us, LIMIT // 1000)
     return Columns(
         numbers(events.kind, np.int8),
         # Time stamps are taken before the lock that orders events: a few may go back a little.
         np.maximum.accumulate(time_us) if len(time_us) else time_us,
         numbers(events.address, np.int64),
-        numbers(events.size, np.int64),
+        events.possible(numbers(events.size, np.int64), _MAX_BYTES),
         numbers(events.stream, np.int64),
         {at - first: free for at, free in events.free.items() if first <= at < last},
         numbers(events.stack, np.int32),

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.base.errors import SourceError
+from stepscope.formats.bounded import LIMIT, integer
 from stepscope.formats.container import Member
 from stepscope.formats.cuda_snapshot.events import (
     ALLOCATED,
@@ -50,6 +51,7 @@ _STATES = {
 }
 _KIND = "cuda"
 _HEAD_BYTES = 1 << 12
+_LATEST_US = LIMIT // 1000
 _ANNOTATION = "memory annotation"
 
 
@@ -155,7 +157,13 @@ class _Snapshot:
             parts.append((device, columns, self._totals(device, columns, block)))
             first += len(rows)
         marks = [mark for mark in top.get("external_annotations") or () if isinstance(mark, dict)]
-        marked = [(mark, mark["time_us"]) for mark in marks if isinstance(mark.get("time_us"), int)]
+        marked = [
+            (mark, time_us) for mark in marks if (time_us := integer(mark.get("time_us"), below=_LATEST_US)) is not None
+        ]
+        if self.events.wrong:
+            self.report.note("wrong_type", count=self.events.wrong)
+        if len(marked) < len(marks):
+            self.report.drop("no_time", len(marks) - len(marked))
         times = [int(columns.time_us[0]) for _, columns, _ in parts if len(columns.time_us)]
         origin = min([*times, *(time for _, time in marked)], default=0)
         facts = _facts()

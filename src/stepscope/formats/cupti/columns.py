@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stepscope.formats.bounded import INT32, LIMIT
 from stepscope.formats.tables import ReadReport
 
-LATEST_NS = 1 << 62
+LATEST_NS = LIMIT
 """Later times are damage."""
 
 
@@ -43,10 +44,13 @@ def in_time(table: pa.Table, report: ReadReport) -> pa.Table:
     )
 
 
-def small(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """32-bit numbers, NULL for negative or larger ones."""
-    fits = pc.and_(pc.greater_equal(values, 0), pc.less(values, 1 << 31))
-    return pc.if_else(fits, values, pa.scalar(None, pa.int64())).cast(pa.int32())
+def small(values: pa.ChunkedArray, wrong: dict[tuple[str, str], int], *place: str) -> pa.ChunkedArray:
+    """32-bit numbers, NULL for negative or larger ones, which `wrong` counts under their table and column."""
+    fits = pc.and_(pc.greater_equal(values, 0), pc.less(values, INT32))
+    result = pc.if_else(fits, values, pa.scalar(None, pa.int64())).cast(pa.int32())
+    if result.null_count > values.null_count:
+        wrong[place[0], place[1]] = result.null_count - values.null_count
+    return result
 
 
 def mapped(values: pa.Array, of: Callable[[Any], str | None]) -> pa.DictionaryArray:

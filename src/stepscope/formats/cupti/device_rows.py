@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.formats import vocabulary
+from stepscope.formats.bounded import INT32, integer
 from stepscope.formats.cupti.columns import constant, distinct_rows, first_named, in_time, mapped, small
 from stepscope.formats.demangle import demangled
 from stepscope.formats.sqlite import Database, Only
@@ -54,7 +55,7 @@ class Recorded(NamedTuple):
             "end": rows["end"],
             "category": constant(category, rows.num_rows),
             "kind": constant(vocabulary.CATEGORIES[category].kind, rows.num_rows),
-            "device": small(rows["deviceId"]),
+            "device": small(rows["deviceId"], self.database.wrong, table, "device"),
             "stream": pc.if_else(pc.equal(stream, _NO_STREAM), -1, stream),
             "correlation": rows["correlationId"],
             "context": rows["contextId"],
@@ -77,8 +78,8 @@ class Recorded(NamedTuple):
         result["name"] = name = mapped(spelled, lambda text: demangled(text) or NAMELESS)
         result["kind"] = mapped(name, lambda text: vocabulary.device_kind("computation", text))
         for column in sizes:
-            result[f"{column[:-1]}_{column[-1].lower()}"] = small(rows[column])
-        result["registers_per_thread"] = small(rows["registersPerThread"])
+            result[f"{column[:-1]}_{column[-1].lower()}"] = small(rows[column], self.database.wrong, table, column)
+        result["registers_per_thread"] = small(rows["registersPerThread"], self.database.wrong, table, "registers")
         total = pc.add(rows[fixed].fill_null(0), rows[dynamic].fill_null(0))
         stated = pc.or_(rows[fixed].is_valid(), rows[dynamic].is_valid())
         result["shared_memory_bytes"] = pc.if_else(stated, total, pa.scalar(None, pa.int64()))
@@ -139,7 +140,7 @@ def device_of_context(stated: Iterable[tuple[int | None, int | None]], parts: It
     devices = {
         context: number
         for context, device in stated
-        if context is not None and (number := small_number(device)) is not None
+        if context is not None and (number := integer(device, below=INT32)) is not None
     }
     for part in parts:
         pairs = part.group_by(["context", "device"]).aggregate([])
@@ -202,6 +203,8 @@ def device_row(
     threads: int | None,
     registers: int | None,
     shared: int | None,
+    *,
+    report: ReadReport | None,
 ) -> Row:
     """A row of table `device`, without number and use.
 
@@ -214,25 +217,23 @@ def device_row(
         threads: most of a block.
         registers, shared: of a multiprocessor; bytes of shared memory.
     """
-    max_threads = warp * warps if warp and warps and small_number(warp) and small_number(warps) else None
+
+    def small(value: int | None) -> int | None:
+        return integer(value, report, below=INT32)
+
     return {
         "kind": "cuda",
         "name": name or None,
-        "sm_count": small_number(sms) or None,
+        "sm_count": small(sms) or None,
         "memory_bytes": memory,
-        "compute_major": small_number(version[0]),
-        "compute_minor": small_number(version[1]),
-        "max_threads_per_sm": small_number(max_threads),
-        "max_threads_per_block": small_number(threads),
-        "registers_per_sm": small_number(registers),
+        "compute_major": small(version[0]),
+        "compute_minor": small(version[1]),
+        "max_threads_per_sm": small(warp * warps if warp and warps else None),
+        "max_threads_per_block": small(threads),
+        "registers_per_sm": small(registers),
         "shared_memory_per_sm_bytes": shared,
-        "warp_size": small_number(warp) or None,
+        "warp_size": small(warp) or None,
     }
-
-
-def small_number(value: int | None) -> int | None:
-    """A nonnegative value that fits into 32 bits, else None."""
-    return value if value is not None and 0 <= value < 1 << 31 else None
 
 
 def streams(device_event: pa.Table) -> pa.Table:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.formats import vocabulary
+from stepscope.formats.bounded import real, real_in
 from stepscope.formats.cupti.columns import constant, mapped, timed
 from stepscope.formats.nsys.export import CARDS, GENERIC, METRICS, pid_of
 from stepscope.formats.sqlite import Database
@@ -136,12 +137,7 @@ def _literal(text: str | None) -> dict[str, Any]:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    return float(value) if isinstance(value, (int, float)) and abs(value) < 1e300 else None
+    return real_in(value) if isinstance(value, str) else real(value)
 
 
 def _network(database: Database) -> pa.Table:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from stepscope.formats.bounded import INT32, integer
 from stepscope.formats.cupti.columns import constant, distinct_rows, mapped, mapped_rows
-from stepscope.formats.cupti.device_rows import Recorded, device_of_context, device_row, on_streams, small_number
+from stepscope.formats.cupti.device_rows import Recorded, device_of_context, device_row, on_streams
 from stepscope.formats.nsys.export import (
     COPIES,
     FILLS,
@@ -68,7 +69,7 @@ def device_events(database: Database, process: int | None, report: ReadReport) -
     return canonical(table, "device_event")
 
 
-def devices(database: Database, process: int | None) -> list[Row]:
+def devices(database: Database, process: int | None, report: ReadReport | None = None) -> list[Row]:
     """The devices that the process could see, one row each."""
     columns = (
         "id", "name", "smCount", "totalMemory", "computeMajor", "computeMinor", "threadsPerWarp",
@@ -77,13 +78,15 @@ def devices(database: Database, process: int | None) -> list[Row]:
     physical: dict[int, Row] = {}
     for table in ("TARGET_INFO_CUDA_GPU", "TARGET_INFO_GPU"):
         for number, name, sms, memory, *capabilities in database.rows(table, columns, name="text"):
-            if small_number(number) is not None:
-                physical[number] = device_row(name, sms, memory, (capabilities[0], capabilities[1]), *capabilities[2:])
+            if integer(number, report, below=INT32) is not None:
+                physical[number] = device_row(
+                    name, sms, memory, (capabilities[0], capabilities[1]), *capabilities[2:], report=report
+                )
     # A process calls the first device in CUDA_VISIBLE_DEVICES 0.
     seen = {
         cuda: gpu
         for gpu, cuda, pid in database.rows("TARGET_INFO_CUDA_DEVICE", ("gpuId", "cudaId", "pid"))
-        if small_number(cuda) is not None
+        if integer(cuda, report, below=INT32) is not None
         if process is None or pid is None or pid == pid_of(process)
     }
     numbers = seen or {number: number for number in physical}

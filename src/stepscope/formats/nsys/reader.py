@@ -77,12 +77,14 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         first = process == next(iter(ranks.values()))
         counter = counters(database, process, used, report, first=first)
         thread = from_rows("thread", threads.rows(database))
-        listed_devices = devices(database, process)
+        listed_devices = devices(database, process, report)
         facts = _facts(database, process, ranks)
         facts.metadata = _metadata(database, ranks, process)
         facts.module_classes = classes
         if database.unnamed:
             report.note("missing_string", count=database.unnamed)
+        if database.wrong:
+            report.note("wrong_type", count=sum(database.wrong.values()))
     # Samples give way to events, which say when the program ran.
     starts = _starts((device_event, host_event), "start_ns") or _starts((stack_sample, counter), "time_ns")
     if not starts:

@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from stepscope.formats.bounded import integer_in
+
 Sort = Literal["call", "stack", "module", "operator", "note", "range"]
 
 LONGEST_LITERAL = 1 << 17
@@ -122,7 +124,7 @@ def parse_marker(text: str) -> Marker:
             "operator",
             # A torch that numbers its operators also writes their namespaces.
             numbered["name"] if "op_id" in numbers else _today(numbered["name"]),
-            sequence=int(numbers["seq"]) if "seq" in numbers else None,
+            sequence=integer_in(numbers.get("seq")),
             sizes=_shapes(sizes[1]) if sizes else None,
         )
     if _QUALIFIED.match(text):
@@ -141,7 +143,7 @@ def _with_types(call: str, stated: re.Match[str]) -> Marker:
     return Marker(
         "note" if call.startswith(_TYPES_OF) else "operator",
         call.removeprefix(_TYPES_OF),
-        sequence=int(numbers["seq"]) if "seq" in numbers else None,
+        sequence=integer_in(numbers.get("seq")),
         sizes=sizes,
         types=_words(stated["types"], count),
         values=json.dumps(values) if values else None,
