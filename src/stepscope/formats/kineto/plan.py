@@ -29,9 +29,6 @@ SEEN_BITS = 60  # unknown fields whose presence one integer column states, a bit
 _UNSIGNED_US = 2**64 / 1000  # an end of 0 less a start in unsigned ns (as µs), or a little more
 _HALF = np.nextafter(0.5, 0)  # makes a fraction of 0.5 round up, and no smaller one
 _BLOCK = 1 << 20  # bytes that are searched at a time: intermediate arrays fit into the processor's caches
-_RENAMED = "\N{SYMBOL FOR UNIT SEPARATOR}"
-"""First character of columns whose keys DuckDB cannot tell from another key, or from nothing."""
-
 _LONG_TIME = re.compile(rb'("ts"\s*:\s*)(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)')
 
 Text = bytes | memoryview
@@ -84,91 +81,59 @@ class Declared:
     loose: bool = False
     rare: bool = False
     _args: dict[str, str] = field(default_factory=dict)
-    _events: dict[str, str] = field(default_factory=dict)
-    """Column by key: a known key in our spelling in lower case, another in its own."""
-    _columns: dict[str, str] = field(default_factory=dict)
-    """The same for events and arguments together: respelling applies wherever in a text a key is."""
+    """The file's spelling of each known argument; others are respelled."""
     _respell: dict[bytes, bytes] = field(default_factory=dict)
+    _unknown_args: set[str] = field(default_factory=set)
+    _unknown_events: set[str] = field(default_factory=set)
 
     def add(self, args: set[str], events: set[str]) -> bool:
         """Declares keys of arguments and events, as the file spells them; returns whether that changes anything."""
         before = self._size()
         for raw in sorted(args):
-            self._add(raw, fields.KNOWN_ARGS.get(raw.lower()), self._args)
-        for raw in sorted(events):
-            self._add(raw, fields.KNOWN_EVENT.get(raw.lower()), self._events)
+            spelling = fields.KNOWN_ARGS.get(raw.lower())
+            if spelling is None:
+                self._unknown_args.add(raw)
+            elif spelling in fields.ARGS:
+                # An argument called like a key of events is not respelled: it would take theirs along.
+                ours = self._args.setdefault(spelling, spelling if spelling in fields.EVENT else raw)
+                if raw != ours:
+                    self._respell[_key_text(raw)] = _key_text(ours)
+        self._unknown_events |= {raw for raw in events if raw.lower() not in fields.KNOWN_EVENT}
+        if self.rare or self._is_varied():
+            # Known arguments are declared in our spelling, and no other key.
+            self.rare, self._args, self._respell = True, {name: name for name in fields.ARGS}, {}
+            self._unknown_args, self._unknown_events = set(), set()
         return before != self._size()
 
     def _size(self) -> tuple[int, ...]:
-        return self.rare, len(self._args), len(self._events), len(self._respell)
+        unknown = len(self._unknown_args), len(self._unknown_events)
+        return self.rare, len(self._args), len(self._respell), *unknown
 
-    def _add(self, raw: str, spelling: str | None, declared: dict[str, str]) -> None:
-        if self.rare or spelling in fields.ARGS_DERIVABLE or spelling in fields.EVENT_IGNORED:
-            return
-        same = _same(raw, spelling)
-        if same not in declared:
-            if len(declared) + len(self._respell) >= MAX_EXTRAS + len(fields.ARGS):
-                self._declare_known()
-                return
-            declared[same] = self._column(raw, same, spelling)
-        # An event's own keys are never respelled: an argument whose name differs only in case, or a
-        # damaged key, would take the time or duration of every event in the file.
-        if raw != declared[same] and fields.KNOWN_EVENT.get(raw.lower()) != raw:
-            ours = json.dumps(declared[same], ensure_ascii=False).encode() + b":"
-            for as_ascii in (True, False):
-                text = json.dumps(raw, ensure_ascii=as_ascii).encode() + b":"
-                self._respell[text] = ours
-
-    def _declare_known(self) -> None:
-        """Declares all known arguments and no other key: each spelling of a key costs a search of every text."""
-        self.rare = True
-        self._args = {name.lower(): name for name in fields.ARGS}
-        self._events, self._columns, self._respell = {}, {}, {}
-
-    def _column(self, raw: str, same: str, spelling: str | None) -> str:
-        """The column of a key for DuckDB, which ignores case and does not accept every name."""
-        event_key = fields.KNOWN_EVENT.get(raw.lower())
-        if event_key and (spelling or raw == event_key):
-            return event_key
-        if same not in self._columns:
-            taken = {column.lower() for column in self._columns.values()}
-            column = raw
-            odd = not raw or "\0" in raw or raw.startswith(_RENAMED)
-            if event_key or odd or raw.lower() in taken:
-                column = f"{_RENAMED}{len(taken)}"
-            self._columns[same] = column
-        return self._columns[same]
-
-    def _unknown(self, declared: dict[str, str]) -> dict[str, str]:
-        """The columns of unknown fields, and the file's names for them."""
-        ours = fields.KNOWN_ARGS if declared is self._args else fields.KNOWN_EVENT
-        raw = {
-            column: column if same in fields.KNOWN_ARGS else same
-            for same, column in declared.items()
-            if same.lower() not in ours
-        }
-        return dict(sorted(raw.items(), key=lambda item: item[1]))
+    def _is_varied(self) -> bool:
+        """Whether there are too many unknown keys or spellings, or keys that DuckDB, which ignores case, cannot tell
+        from another one or does not accept as a column.
+        """
+        unknown = self._unknown_args | self._unknown_events
+        if len(unknown) + len(self._respell) > MAX_EXTRAS:
+            return True
+        return len({raw.lower() for raw in unknown}) < len(unknown) or any(not raw or "\0" in raw for raw in unknown)
 
     def written(self, event: dict[str, Any]) -> dict[str, Any]:
         """A parsed event as DuckDB gets it, with the declared keys."""
-        named = {}
-        for raw, value in event.items():
-            column = self._events.get(_same(raw, fields.KNOWN_EVENT.get(raw.lower())))
-            if column is not None:
-                named[column] = value
+        named = {key: value for key, value in event.items() if key in fields.EVENT or key in self._unknown_events}
         if "args" in named:
             named["args"] = {
-                column: value
-                for raw, value in named["args"].items()
-                if (column := self._args.get(_same(raw, None))) is not None
+                self._args.get(key, key): value
+                for key, value in named["args"].items()
+                if key in self._args or key in self._unknown_args
             }
         return named
 
     def plan(self) -> Plan:
         """How a text is read, given what is known so far."""
         top, args = self._types()
-        extras = {f"args.{sql_name(name)}": raw for name, raw in self._unknown(self._args).items()}
-        extras |= {sql_name(name): raw for name, raw in self._unknown(self._events).items()}
+        extras = {f"args.{sql_name(raw)}": raw for raw in sorted(self._unknown_args)}
+        extras |= {sql_name(raw): raw for raw in sorted(self._unknown_events)}
         struct = ", ".join(f"{sql_name(key)} {kind}" for key, kind in args.items())
         columns = {**top, "args": f"STRUCT({struct})"}
         declared = ", ".join(f"{sql_literal(k)}: {sql_literal(kind)}" for k, kind in columns.items())
@@ -182,19 +147,12 @@ class Declared:
             rare=self.rare,
         )
 
-    def _arguments(self) -> dict[str, str]:
-        """SQL of each known argument that the file has."""
-        spelling = {fields.KNOWN_ARGS.get(same): raw for same, raw in self._args.items()}
-        return {key: f"args.{sql_name(raw)}" for key, raw in spelling.items() if key}
-
     def _types(self) -> tuple[dict[str, str], dict[str, str]]:
         """The types that the keys of events and of arguments are read as."""
         top = {key: kind for key, kind in fields.EVENT.items() if key != "args"}
-        top |= dict.fromkeys(self._unknown(self._events), "JSON")
-        args = {
-            raw: fields.ARGS[spelling] if (spelling := fields.KNOWN_ARGS.get(same)) else "JSON"
-            for same, raw in self._args.items()
-        }
+        top |= dict.fromkeys(sorted(self._unknown_events), "JSON")
+        args = {raw: fields.ARGS[spelling] for spelling, raw in self._args.items()}
+        args |= dict.fromkeys(sorted(self._unknown_args), "JSON")
         if self.exact:
             top["ts"] = "VARCHAR"
         if self.loose:
@@ -206,7 +164,7 @@ class Declared:
     def _select(self, extras: dict[str, str]) -> str:
         ts, ts_integer = _nanoseconds("ts", as_text=self.exact or self.loose)
         dur, dur_integer = _nanoseconds("dur", as_text=self.loose)
-        arguments = self._arguments()
+        arguments = {spelling: f"args.{sql_name(raw)}" for spelling, raw in self._args.items()}
         converted = {
             value: fields.ARGS[key] for key, value in arguments.items() if self.loose and fields.ARGS[key] != "VARCHAR"
         }
@@ -225,11 +183,7 @@ class Declared:
             }
         )
         if extras:
-            other_args = _as_object(extras)
-            for key, column in self._columns.items():
-                if column.startswith(_RENAMED):  # A nested object may have the key, too.
-                    other_args = f"replace({other_args}, {_key_literal(column)}, {_key_literal(key)})"
-            columns.append(f"{other_args} AS other_args")
+            columns.append(f"{_as_object(extras)} AS other_args")
         values = list(extras)
         for low in range(0, len(values), SEEN_BITS):
             bits = (
@@ -253,20 +207,16 @@ def split(event: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     return declared, json.dumps(unknown, separators=(",", ":")) if unknown else None
 
 
-def _same(raw: str, spelling: str | None) -> str:
-    """The name under which spellings of a key are one: ours in lower case, or its own."""
-    spelling = spelling or fields.KNOWN_ARGS.get(raw.lower())
-    return spelling.lower() if spelling else raw
-
-
-def _key_literal(key: str) -> str:
-    return sql_literal(json.dumps(key, ensure_ascii=not key.startswith(_RENAMED)) + ":")
+def _key_text(key: str) -> bytes:
+    return json.dumps(key, ensure_ascii=False).encode() + b":"
 
 
 def _as_object(values: dict[str, str]) -> str:
     """SQL for some values as the text of a JSON object, NULL if all are."""
     absent = " AND ".join(f"{value} IS NULL" for value in values)
-    parts = ", ".join(f"{_key_literal(key)} || CAST({value} AS VARCHAR)" for value, key in values.items())
+    parts = ", ".join(
+        f"{sql_literal(json.dumps(key) + ':')} || CAST({value} AS VARCHAR)" for value, key in values.items()
+    )
     return f"CASE WHEN {absent} THEN NULL ELSE '{{' || concat_ws(',', {parts}) || '}}' END"
 
 
