@@ -92,6 +92,7 @@ CLASSES: dict[str, Damage] = {
         "rows are of a kind of report whose layout is known from documentation alone: compare some with the report",
         harmless=True,
     ),
+    "too_many_devices": Damage("there are more devices than a process sees; what is on the further ones was left out"),
     "zero_timestamp": Damage(
         "device events without a time (0) count as launched but take no part in time", harmless=True
     ),

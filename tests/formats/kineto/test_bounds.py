@@ -5,6 +5,7 @@ import json
 
 import pyarrow as pa
 import pytest
+from tests.processes import python
 
 from stepscope.base.errors import SourceError
 from stepscope.formats.container import members
@@ -118,6 +119,101 @@ def test_reading_stops_where_much_was_repaired_and_no_event_came_of_it(read_text
         read_text(b'{"traceEvents": [' + filling * (40 * MEGABYTE // len(filling)))
     # Its list of events is there, if nothing is in it.
     assert "traceEvents" not in refused.value.hint
+
+
+# -- variety ---------------------------------------------------------------------------------------
+
+READ = """
+import json, resource, sys
+from pathlib import Path
+from stepscope.formats.container import members
+from stepscope.formats.kineto.reader import read
+from stepscope.formats.options import ReadOptions
+resource.setrlimit(resource.RLIMIT_AS, (6 << 30,) * 2)
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+for size, path in zip(sys.argv[1::2], sys.argv[2::2]):
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    (member,) = members(Path(path))
+    report = read(member, ReadOptions(threads=1)).report
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(json.dumps([spent, after.ru_maxrss << 10, report.read + report.dropped]))
+"""
+VARIED = {
+    "arguments": lambda n: op("a", n, 1, **{f"key{n}": n}),
+    "many arguments each": lambda n: op("a", n, 1, **{f"key{n}_{m}": m for m in range(200)}),
+    "own keys": lambda n: {**op("a", n, 1), f"key{n}": n},
+    "nested keys": lambda n: op("a", n, 1, x={f"key{n}": {f"z{n}": 1}}),
+    "spellings of a key": lambda n: op("a", n, 1, **{
+        "".join(c.upper() if n >> at & 1 else c for at, c in enumerate("process group description")): n}),
+    "keys with escapes": lambda n: op("a", n, 1, **{f"é中{n}": n}),
+    "names": lambda n: op(f"aten::mm{n}", n, 1),
+    "names with escapes": lambda n: op("é中😀" * 9 + str(n), n, 1),
+    "kernels": lambda n: kernel(f"gemm{n}", n, 1),
+    "categories and names": lambda n: {**op(f"a{n}", n, 1), "cat": f"cat{n}"},
+    "phases": lambda n: {**op("a", n, 1), "ph": f"p{n}"},
+    "devices": lambda n: kernel("k", n, 1, device=n),
+    "devices and streams": lambda n: kernel("k", n, 1, device=n % 777, stream=n),
+    "processes and threads": lambda n: {**op("a", n, 1), "pid": n, "tid": f"t{n}"},
+    "correlations": lambda n: {**op("cudaLaunchKernel", n, 1, correlation=n), "cat": "cuda_runtime"},
+    "flows": lambda n: {"ph": "s", "cat": f"flow{n}", "name": "x", "id": n, "pid": 1, "tid": 1, "ts": n},
+    "stacks": lambda n: op("a", n, 1, **{"Call stack": f"a.py({n}): f; b.py({n}): g"}),
+    "inputs": lambda n: op("a", n, 1, **{"Input Dims": [[n, n]], "Input type": ["float"]}),
+    "groups": lambda n: kernel("nccl", n, 1, **{"Collective name": "x", "dtype": "f", "Process Group Name": f"g{n}"}),
+    "series": lambda n: {"ph": "C", "name": f"c{n}", "pid": 1, "ts": n, "args": {f"s{n}": n}},
+    "instants": lambda n: {"ph": "i", "name": f"i{n}", "pid": n, "tid": n, "ts": n, "args": {"x": n}},
+    "names of threads": lambda n: {"ph": "M", "name": "thread_name", "pid": n, "tid": n, "args": {"name": f"t{n}"}},
+    "starts": lambda n: {**op("a", n, 1), "ph": "B"},
+    "events without end": lambda n: {**op("a", n, -1), "tid": n % 9},
+    "long names": lambda n: op("x" * 100_000 + str(n), n, 1),
+    "deep arguments": lambda n: op("a", n, 1, x=json.loads('{"a":' * 300 + "1" + "}" * 300)),
+    "texts for numbers": lambda n: op("a", n, 1, **{"External id": f"x{n}", f"key{n}": n}),
+    "memory": lambda n: {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": n,
+                         "args": {"Bytes": n, "Device Type": 1, "Device Id": n}},
+}  # fmt: skip
+"""Events of which no two have the same of something."""
+
+WHOLE = {
+    "one long name": lambda size: with_text(op("a", 1, 1), name='"' + "x" * size + '"'),
+    "lists in lists": lambda size: with_text(op("a", 1, 1), args='{"a": %s}' % ("[" * (size // 2) + "]" * (size // 2))),
+    "an argument many times": lambda size: with_text(op("a", 1, 1), args="{" + '"a":1,' * (size // 6) + '"b":1}'),
+    "one event of many arguments": lambda size: json.dumps(op("a", 1, 1, **{f"key{n}": n for n in range(size // 14)})),
+    "key without quotes": lambda size: trace_text(*(f'{{ph": "X", "name": "{n}", "ts": 1}}' for n in range(size // 35)))[18:-2],
+    "keys twice": lambda size: trace_text(*(json.dumps(op("a", n, 1))[:-1] + f', "dur": {n}}}' for n in range(size // 99)))[17:-2],
+    "holes": lambda size: ", ".join(json.dumps(op(f"{n}", n, 1)) + "\0" * 99 for n in range(size // 200)),
+}  # fmt: skip
+
+
+def of_size(make, size):
+    """The text of as many events as have this size."""
+    texts = [json.dumps(make(n)) for n in range(50)]
+    count = 50 * size // sum(map(len, texts))
+    return ", ".join([*texts, *(json.dumps(make(n)) for n in range(50, count))])
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("kind", [*VARIED, *WHOLE])
+def test_work_and_memory_grow_no_faster_than_the_bytes_whatever_varies(kind, tmp_path):
+    given = []
+    for size in (20_000, 300_000, 1_800_000):
+        text = WHOLE[kind](size) if kind in WHOLE else of_size(VARIED[kind], size)
+        path = tmp_path / str(size)
+        path.write_text(trace_text(json.dumps(op("first", 0, 1)), text))
+        given += [size, path]
+    ran = python("-c", READ, *map(str, given), check=True)
+    (_, at_rest, _), (little, small, few), (much, large, many) = map(json.loads, ran.stdout.splitlines())
+    assert many >= few > 0
+    assert large - at_rest < 6 * 1.5 * (small - at_rest) + (80 << 20)
+    assert large - at_rest < 200 * 1_800_000
+    assert much < 6 * 2 * little + 0.5
+
+
+def test_what_is_on_more_devices_than_a_process_sees_is_counted(read_events):
+    events = [kernel("k", n, 1, device=n % 1500) for n in range(3000)]
+    tables = read_events(events, {"deviceProperties": [{"id": n} for n in range(2000)]})
+    assert tables.device.num_rows == 1024
+    assert tables.device_event.num_rows == 2048
+    assert (tables.report.dropped, tables.report.damage) == (952, {"too_many_devices": 952 + 976})
 
 
 # -- blanks in front -------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def assemble(rows: EventRows, metadata: dict[str, Any], report: ReadReport, memb
     if paired is not None:
         rows.gathered["host"].add_table(paired)
     host = rows.gathered["host"].columns(*fields.SETS)
-    device = rows.gathered["device"].columns("collective_id")
+    device = _of_few_devices(rows.gathered["device"].columns("collective_id"), report)
     host_thread = threads.numbers(host["pid"], host["tid"]) if host else None
     origin = _origin(host, device)
     base = facts.start_epoch_ns or 0
@@ -66,13 +67,29 @@ def assemble(rows: EventRows, metadata: dict[str, Any], report: ReadReport, memb
         tables.stream = threads.streams(
             tables.device_event["device"].to_numpy(), tables.device_event["stream"].to_numpy()
         )
-    tables.device = _devices(metadata, tables.device_event)
+    tables.device = _devices(metadata, tables.device_event, report)
     _small_tables(tables, rows, threads, origin, report)
     ours = metadata.get("stepscope")
     if isinstance(ours, dict):
         tables.step_value = step_values(ours.get("values"), report, numbered="step")
     tables.thread = threads.table()
     return tables
+
+
+def _of_few_devices(columns: Columns | None, report: ReadReport) -> Columns | None:
+    """The rows of the devices with the lowest numbers, if there are more than a process sees; the others are lost."""
+    if columns is None or pa.types.is_null(columns["device"].type):
+        return columns
+    extent = pc.min_max(columns["device"]).as_py()
+    if extent["max"] - extent["min"] < trace_metadata.MAX_DEVICES:
+        return columns
+    numbers = pc.unique(columns["device"].drop_null()).sort()
+    few = pc.is_in(columns["device"], numbers[: trace_metadata.MAX_DEVICES])
+    few = pc.or_(few, columns["device"].is_null())
+    if lost := pc.sum(pc.invert(few)).as_py():
+        report.drop("too_many_devices", lost)
+    table = pa.table(columns).filter(few).unify_dictionaries()
+    return {name: table[name] for name in table.column_names}
 
 
 # -- time ----------------------------------------------------------------------------------------
@@ -146,13 +163,23 @@ def _close_unfinished(start: Ints, duration: Ints, track: Ints, end_ns: int) -> 
     open_rows = np.flatnonzero(duration < 0)
     if len(open_rows) == 0:
         return
-    finished = duration >= 0
-    for row in open_rows[:10_000].tolist():
-        opened = start[row]
-        around = finished & (track == track[row]) & (start <= opened) & (start + duration > opened)
-        end = int((start + duration)[around].min()) if around.any() else end_ns
-        duration[row] = max(0, end - opened)
-    duration[duration < 0] = np.maximum(0, end_ns - start[duration < 0])
+    end = start + duration
+    around = (duration >= 0) & (start <= start[open_rows].max()) & (end > start[open_rows].min())
+    rows = np.append(np.flatnonzero(around & np.isin(track, track[open_rows])), open_rows)
+    rows = rows[np.lexsort((start[rows], track[rows]))]
+    ends: list[int] = []
+    last_track = None
+    for row, of_track, at, ends_at in zip(
+        *(values.tolist() for values in (rows, track[rows], start[rows], end[rows])), strict=True
+    ):
+        if of_track != last_track:
+            ends, last_track = [], of_track
+        if duration[row] >= 0:
+            heappush(ends, ends_at)
+            continue
+        while ends and ends[0] <= at:
+            heappop(ends)
+        duration[row] = max(0, (ends[0] if ends else end_ns) - at)
 
 
 # -- host ----------------------------------------------------------------------------------------
@@ -274,8 +301,11 @@ def _of_copy(of_name: Callable[[str], str | None], kind: str, name: str, *others
     return of_name(name) if vocabulary.device_kind(kind, name) in ("copy", *others) else None
 
 
-def _devices(metadata: dict[str, Any], events: pa.Table) -> pa.Table:
+def _devices(metadata: dict[str, Any], events: pa.Table, report: ReadReport) -> pa.Table:
     rows = trace_metadata.devices(metadata)
+    listed = metadata.get("deviceProperties")
+    if isinstance(listed, list) and (lost := len(listed) - trace_metadata.MAX_DEVICES) > 0:
+        report.note("too_many_devices", count=lost)
     used = set(pc.unique(events["device"]).to_pylist()) if events.num_rows else set()
     if len(rows) == len(used) == 1:
         # ROCm's tracer numbers processors among its agents too: the first GPU may be number 2 in events.
@@ -303,7 +333,7 @@ def _small_tables(tables: RankTables, rows: EventRows, threads: Threads, origin:
         flow["time_ns"] = flow["time_ns"].to_numpy().astype(np.int64) - origin
         tables.flow = canonical(pa.table(flow), "flow")
         report.read += tables.flow.num_rows
-    memory = rows.gathered["memory"].columns("device_type", "device")
+    memory = _of_few_devices(rows.gathered["memory"].columns("device_type", "device"), report)
     if memory is not None:
         tables.memory_event = _memory_table(memory, threads, origin)
         report.read += tables.memory_event.num_rows

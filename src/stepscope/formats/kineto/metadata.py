@@ -25,7 +25,9 @@ ERRORS = {
     ),
 }
 
+MAX_BYTES = 16 << 20  # bytes before and after the events that are read; more are damage
 MAX_KEYS = 10_000  # keys that are read; more are damage
+MAX_DEVICES = 1024  # that a process sees; most answers have a part for each
 MAX_LOST = 100  # unreadable keys after which the rest is given up
 
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
@@ -99,12 +101,12 @@ def read_metadata(head: bytes, tail: bytes, *, tail_offset: int = 0) -> tuple[di
         ({'schemaVersion': 1, 'traceName': 'a.json'}, [])
     """
     keys = _Keys()
-    body = strip_bom(head)
+    body = strip_bom(head)[:MAX_BYTES]
     text = body.decode("latin-1")
     start = text.find("{")
     if start >= 0 and not text[:start].strip(_SPACE):
-        keys.read(text, start + 1, len(head) - len(body))
-    keys.read(tail.decode("latin-1"), 0, tail_offset)
+        keys.read(text, start + 1, len(head) - len(strip_bom(head)))
+    keys.read(tail[:MAX_BYTES].decode("latin-1"), 0, tail_offset)
     keys.damage.sort(key=lambda note: note[1])
     return keys.values, keys.damage
 
@@ -141,6 +143,7 @@ class _Keys:
             self._keep(_decoded(key.group(1)), value, offset + index)
             self.damage += [(kind, offset + at) for kind, at in damage]
             index = end
+        self.damage.append(("lost_metadata", offset + index))
 
     def _keep(self, key: str, value: Any, offset: int) -> None:
         if key in self.values:
@@ -278,7 +281,7 @@ def devices(metadata: dict[str, Any]) -> list[dict[str, Any]]:
     if not isinstance(listed, list):
         return []
     rows: dict[int, dict[str, Any]] = {}
-    for position, device in enumerate(listed):
+    for position, device in enumerate(listed[:MAX_DEVICES]):
         if isinstance(device, dict):
             described = _device(device, position, metadata)
             rows.setdefault(described["device"], described)
