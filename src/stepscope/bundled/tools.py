@@ -32,11 +32,8 @@ def _apart(word: str) -> list[str]:
 
 
 def _lacks_database(database: Path, _nvprof: str) -> str:
-    try:
-        with database.open("rb") as file:
-            return "" if file.read(len(_SQLITE)) == _SQLITE else "it is not a database"
-    except OSError as error:
-        return str(error)
+    with database.open("rb") as file:
+        return "" if file.read(len(_SQLITE)) == _SQLITE else "it is not a database"
 
 
 NVPROF = Tool(

@@ -151,13 +151,9 @@ class _Report:
 
     def rows(self, report: ReadReport) -> Iterator[list[str]]:
         """The cells of each row."""
-        header = True
-        for line in text_lines(self.member, _LONGEST_LINE, report):
-            if not line.strip():
-                continue
-            if header:
-                header = False
-                continue
+        lines = filter(str.strip, text_lines(self.member, _LONGEST_LINE, report))
+        next(lines, None)  # the header
+        for line in lines:
             cells = _cells(line, self.delimiter)
             if len(cells) != len(self.columns):
                 report.drop("unreadable")

@@ -91,7 +91,11 @@ def outcome(
     for kind in tool.written:
         paths = kind.find(request.stem)
         for path in paths:
-            if lacks := kind.lacks(path, executable):
+            try:
+                lacks = kind.lacks(path, executable)
+            except OSError as error:
+                lacks = str(error)
+            if lacks:
                 more = f"; {tool.name} {ended}" if ended else ""
                 wrong.append(f"{path} is incomplete: {lacks}{more}")
             else:

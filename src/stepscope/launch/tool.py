@@ -6,6 +6,7 @@ point of a package (docs/plugins.md). No other code knows a tool by name.
 
 from __future__ import annotations
 
+import glob
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -104,19 +105,15 @@ class Written:
 
     def find(self, stem: Path) -> list[Path]:
         """The files of this kind with a stem, by name."""
-        return self._glob(stem.parent, _literal(stem.name))
+        return self._glob(stem.parent, glob.escape(stem.name))
 
     def find_in(self, folder: Path) -> list[Path]:
         """The files of this kind in a folder, with any stem, by name."""
         return self._glob(folder, "*")
 
     def _glob(self, folder: Path, stem: str) -> list[Path]:
-        globs = [pattern.replace("{stem}", stem) for pattern in self.patterns]
-        return sorted({path for glob in globs for path in folder.glob(glob)})
-
-
-def _literal(text: str) -> str:
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in text)
+        names = [pattern.replace("{stem}", stem) for pattern in self.patterns]
+        return sorted({path for name in names for path in folder.glob(name)})
 
 
 @dataclass(frozen=True, slots=True)
