@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from stepscope.base.errors import SourceError
-from stepscope.formats import container
+from stepscope.formats import container, inflate
 from stepscope.formats.container import members
 from stepscope.formats.inflate import uncompressed
 from stepscope.formats.registry import format_of
@@ -159,6 +159,14 @@ def test_stream_that_inflates_beyond_reason_is_cut(lay, monkeypatch):
         total = sum(len(piece) for piece in iter(lambda: stream.read(1 << 18), b""))
     assert total < 6 << 20
     assert stream.damage == "implausible_size"
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstd], ids=["gzip", "zstd"])
+@pytest.mark.parametrize(("part", "damage"), [(b"", "implausible_size"), (b"x", "implausible_size"), (TEXT, None)])
+def test_stream_of_very_many_parts_without_content_is_cut(lay, monkeypatch, compress, part, damage):
+    monkeypatch.setattr(inflate, "_MANY_PARTS", 100)
+    path = lay(gzip.compress(compress(part) * 300))
+    assert read(path) == [(None, part * (101 if damage else 300), damage)]
 
 
 def test_large_plain_file_is_not_mistaken_for_a_bomb(lay, monkeypatch):

@@ -1,4 +1,5 @@
 import gzip
+import io
 import json
 import os
 import shutil
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stepscope.base.errors import SourceError
-from stepscope.formats.container import Member
+from stepscope.formats.container import Listings, Member
 from stepscope.formats.runs import find_run
 
 
@@ -219,6 +220,35 @@ def test_recordings_that_say_the_same_and_differ_at_their_start_are_not_read_for
         Member, "digest", lambda one, size=None: digest(one, size) if size else pytest.fail(f"{one.label} was read")
     )
     assert find_run(tmp_path).copies == {}
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("names", [["a.json", "a.json", "a.json"], ["../a.json", "./a.json", "a.json"]])
+@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
+def test_of_members_with_one_name_the_last_counts_as_after_unpacking(tmp_path, kind, names):
+    contents = []
+    for ts in (1, 20, 300):
+        write(tmp_path / "trace.json", ts=ts)
+        contents.append((tmp_path / "trace.json").read_bytes())
+    path = tmp_path / f"run.{kind}"
+    members = [*zip(names, contents, strict=True), ("A.json", contents[0])]
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in members:
+                archive.writestr(name, content)
+    else:
+        with tarfile.open(path, "w:gz" if kind == "tar.gz" else "w") as archive:
+            for name, content in members:
+                entry = tarfile.TarInfo(name)
+                entry.size = len(content)
+                archive.addfile(entry, io.BytesIO(content))
+    run = find_run(path)
+    read = {one.member.name: Listings().member(str(path), one.member.name) for one in run.recordings}
+    assert {name: member.open().read() for name, member in read.items()} == {
+        "a.json": contents[2],
+        "A.json": contents[0],
+    }
+    assert [reason for _, reason in run.skipped] == ["the archive has a later file of this name"] * 2
 
 
 def test_copies_whose_names_say_a_rank_are_what_they_say(tmp_path):

@@ -119,15 +119,16 @@ def leftover(target: Path, name: str = "partial-1-abc") -> Path:
 
 def test_what_a_killed_import_left_goes_at_the_next_one(file: Path, tmp_path: Path) -> None:
     left = leftover(tmp_path / "store")
-    other = leftover(tmp_path / "other")
+    other, working = leftover(tmp_path / "other"), leftover(tmp_path / "working")
     mine = tmp_path / ".store.partial-notes"
     mine.mkdir()
     (mine / "thesis.tex").write_text("years of work")
-    import_source(file, tmp_path / "store")
-    assert not left.exists()
-    assert other.exists()
+    with (tmp_path / ".working.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        import_source(file, tmp_path / "store")
+    assert [path.exists() for path in (left, other, working)] == [False, False, True]
     assert (mine / "thesis.tex").exists()
-    assert not list(tmp_path.glob(".*.lock"))
+    assert [path.name for path in tmp_path.glob(".*.lock")] == [".working.lock"]
 
 
 def test_a_store_that_was_being_replaced_comes_back(file: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from stepscope.api.trace import Trace
 from stepscope.base.errors import SourceError, UsageError
 from stepscope.formats.container import members
+from stepscope.formats.file_names import place_of
 from stepscope.formats.inline.document import load, replace_surrogates
 from stepscope.formats.inline.reader import label_of, results_in, tables_of
 from stepscope.schema.tables import TABLES
@@ -62,7 +63,8 @@ def parse_result(path: str | Path) -> list[dict[str, Any]]:
         )
     profiles = []
     for file in files:
-        for member in members(file):
+        of_names = {place_of(member): member for member in members(file)}  # the last of each, as after unpacking
+        for member in of_names.values():
             loaded = load(member)
             for document in results_in(loaded) or [loaded]:
                 profile = _by_device(document, file)

@@ -274,24 +274,24 @@ class Listings:
     """The members of files, each file listed once: listing a compressed archive inflates all of it."""
 
     def __init__(self) -> None:
-        self._listed: dict[str, list[Member]] = {}
+        self._listed: dict[str, dict[str | None, Member]] = {}
 
     def member(self, path: str, name: str | None) -> Member:
-        """The member with this name; the file itself if the name is None.
+        """The member with this name, the last one if there are several; the file itself if the name is None.
 
         Raises:
             SourceError: the file cannot be read, or has changed and has no such member.
         """
         if path not in self._listed:
-            self._listed[path] = list(members(Path(path)))
-        for member in self._listed[path]:
-            if member.name == name:
-                return member
-        raise SourceError(
-            f"{path_text(path)} has changed while it was read",
-            hint="wait until it is complete",
-            slug="source-unreadable",
-        )
+            self._listed[path] = {member.name: member for member in members(Path(path))}
+        member = self._listed[path].get(name)
+        if member is None:
+            raise SourceError(
+                f"{path_text(path)} has changed while it was read",
+                hint="wait until it is complete",
+                slug="source-unreadable",
+            )
+        return member
 
 
 def unreadable(label: str, error: OSError) -> SourceError:

@@ -45,7 +45,9 @@ CLASSES: dict[str, Damage] = {
     "archive_truncated": Damage("the archive breaks off inside this member"),
     "archive_crc": Damage("the archive's checksum of this member does not match", uncounted=True),
     "archive_corrupt": Damage("the archive's stream of this member is corrupt; the rest is lost", uncounted=True),
-    "implausible_size": Damage("the stream inflates to an implausible size and was cut", uncounted=True),
+    "implausible_size": Damage(
+        "the stream inflates to an implausible size, or has implausibly many parts, and was cut", uncounted=True
+    ),
     "unmerged_wal": Damage(
         "there is a -wal file next to the database, and its content was not read; let sqlite3 merge it: "
         "PRAGMA wal_checkpoint",

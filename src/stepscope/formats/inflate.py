@@ -33,6 +33,9 @@ BLOCK_BYTES = 1 << 18
 _CALL_BYTES = 1 << 17
 """A call that fails loses its output, so calls are small."""
 _MAX_HEADER = 1 << 17
+_MANY_PARTS = 1 << 16
+_PART_BYTES = 256
+"""The mean content of a part of a stream of many: programs that compress block by block write 16 KB and more to each."""
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = b"\x2a\x4d\x18"  # after 0x50 to 0x5f: a frame without content
@@ -133,11 +136,24 @@ def _decoded(source: Source, decompressor: Any, kind: str, damage: list[str]) ->
 
 def _unzstd(source: Source, damage: list[str]) -> Blocks:
     """The content of consecutive zstd frames."""
-    decompressor = zstd.ZstdDecompressor()
-    yield from _decoded(source, decompressor, "compression", damage)
-    while decompressor.eof and source.peek(1):
+    parts = size = 0
+    while True:
         decompressor = zstd.ZstdDecompressor()
-        yield from _decoded(source, decompressor, "compression", damage)
+        for data in _decoded(source, decompressor, "compression", damage):
+            size += len(data)
+            yield data
+        parts += 1
+        if not decompressor.eof or not source.peek(1) or _are_implausible(parts, size, damage):
+            return
+
+
+def _are_implausible(parts: int, size: int, damage: list[str]) -> bool:
+    """Whether a stream has so many parts with next to nothing in them that reading it would not end: each takes tens of
+    microseconds, and a layer around them can make them of almost no bytes."""
+    if parts <= _MANY_PARTS or size > parts * _PART_BYTES:
+        return False
+    damage.append("implausible_size")
+    return True
 
 
 def _deflated(
@@ -173,14 +189,14 @@ def _rescued(source: Source, start: int, end: int, size: int) -> Blocks:
 
 def _gunzip(source: Source, damage: list[str], reopened: Callable[[], Source]) -> Blocks:
     """gzip in any state: several members, odd headers, garbage at the end, wrong checksums, truncated."""
-    first = True
-    while True:
+    parts = size = 0
+    while not _are_implausible(parts, size, damage):
         head = source.read(_MAX_HEADER)
         # Members may be padded with zeros to a block of a tape or disk.
-        while not first and head[:1] == b"\x00":
+        while parts and head[:1] == b"\x00":
             head = head.lstrip(b"\x00")
             head += source.read(_MAX_HEADER - len(head))
-        if not first and not head.startswith(_GZIP):
+        if parts and not head.startswith(_GZIP):
             damage += ["gzip_trailing"] if head else []
             return
         length = _gzip_header(head)
@@ -194,10 +210,11 @@ def _gunzip(source: Source, damage: list[str], reopened: Callable[[], Source]) -
         trailer = yield from _deflated(source, "gzip", damage, reopened)
         if trailer is None:
             return
+        parts += 1
+        size += int.from_bytes(trailer[4:], "little")
         stated = source.read(8)
         if stated != trailer:
             damage.append("gzip_truncated" if len(stated) < 8 else "gzip_crc")
-        first = False
 
 
 def _gzip_header(head: bytes) -> int | None:

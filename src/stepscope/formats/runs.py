@@ -120,9 +120,10 @@ def find_run(*paths: Path, rank: int | None = None, without: Iterable[Path] = ()
     files = [file for file in found_files if os.path.realpath(file) not in left_out]
     provenance = [file for file in files if is_provenance(file)]
     if len(provenance) < len(files):
-        files = [file for file in files if file not in provenance]
+        traced = set(files).difference(provenance)
+        files = [file for file in files if file in traced]
     named = ", ".join(map(display_name, paths))
-    sniffed: list[tuple[Member, Format]] = []
+    sniffed: dict[Path, tuple[Member, Format]] = {}
     run = Run(provenance=provenance)
     for folder, error in refused.items():
         run.skip(folder, error, recording=True)
@@ -134,8 +135,11 @@ def find_run(*paths: Path, rank: int | None = None, without: Iterable[Path] = ()
     for file in files:
         try:
             for member in members(file):
+                place = place_of(member)
+                if (earlier := sniffed.pop(place, None)) is not None:  # unpacking leaves the later one
+                    run.skipped.append((earlier[0].label, "the archive has a later file of this name"))
                 try:
-                    sniffed.append((member, format_of(member)))
+                    sniffed[place] = member, format_of(member)
                 except SourceError as error:
                     run.skip(member.label, error, recording=member.label.endswith(_NAMES))
                     if is_requested(file) and member.name is None:
@@ -144,7 +148,7 @@ def find_run(*paths: Path, rank: int | None = None, without: Iterable[Path] = ()
             if is_requested(file):
                 raise
             run.skip(str(file), error, recording=file.name.endswith(_NAMES))
-    recordings = _opened(sniffed, run, is_requested)
+    recordings = _opened(list(sniffed.values()), run, is_requested)
     if not recordings:
         skipped = len(run.skipped)
         among = f" among {skipped} files" if skipped > 1 else ""

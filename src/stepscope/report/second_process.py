@@ -88,7 +88,7 @@ def main() -> int:
     """Reads places from stdin, one per line, and writes a JSON object per line to stdout."""
     limit_imports()
     lines, send = conversation()
-    request = json.loads(lines.readline())
+    request = json.loads(next(lines))
     recordings = []
     for recording in request["recordings"]:
         store = Store.open(recording["store"])

@@ -28,7 +28,8 @@ from stepscope.store.manifest import UNFINISHED, holds_only_a_store, is_store
 
 DEFAULT_BYTES = 20 << 30
 _KEY = re.compile(r".+-[0-9a-f]{24}")
-_LEFTOVER = re.compile(r"\.(.+-[0-9a-f]{24})\.partial-.+", re.DOTALL)
+_LEFTOVER = re.compile(rf"\.(.+){re.escape(UNFINISHED)}(?:old-)?\d+-[0-9a-f]+", re.DOTALL)
+"""A folder in which a store is being made, or was (`new_unfinished`), and the store's name."""
 
 IN_USE_SECONDS = 3600
 """A store that was opened this recently is not deleted: a question may still be reading it."""
@@ -127,18 +128,31 @@ def new_unfinished(target: Path, new: str = "") -> Path:
 
 
 def remove_leftovers(target: Path) -> None:
-    """Removes what killed imports of a store left beside it; the caller holds its lock.
+    """Removes what killed imports left beside a store, of this one and of others; the caller holds the lock of this one.
 
-    If one was killed while it replaced another store, that store is restored.
+    Whoever makes a store holds its lock, so that what is being made stays. If an import was killed while it replaced
+    another store, that store is restored.
     """
     for entry in _entries(target.parent):
-        if entry.name.startswith(f".{target.name}{UNFINISHED}") and _is_ours(entry):
-            left = Path(entry.path)
-            was_in_place = entry.name.startswith(f".{target.name}{UNFINISHED}old-")
-            if was_in_place and is_store(left) and not target.exists():
-                left.rename(target)
-            else:
-                shutil.rmtree(left, ignore_errors=True)
+        if (left := _LEFTOVER.fullmatch(entry.name)) is None:
+            continue
+        place = target.with_name(left[1])
+        if place == target:
+            _remove_leftover(entry, target)
+        else:
+            with contextlib.suppress(OSError), locked(place, waiting=False) as is_locked:
+                if is_locked:
+                    _remove_leftover(entry, place)
+
+
+def _remove_leftover(entry: os.DirEntry[str], target: Path) -> None:
+    left = Path(entry.path)
+    if not _is_ours(entry):
+        return
+    if left.name.startswith(f".{target.name}{UNFINISHED}old-") and is_store(left) and not target.exists():
+        left.rename(target)
+    else:
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _entries(directory: Path) -> list[os.DirEntry[str]]:
@@ -193,8 +207,7 @@ def in_use(stores: Sequence[Path]) -> Iterator[None]:
 
 
 def trim(directory: Path, keep: Path) -> None:
-    """Deletes what killed imports left, and then the stores that were used longest ago until the cache
-    is within its size.
+    """Deletes the stores that were used longest ago until the cache is within its size.
 
     Args:
         directory: the cache.
@@ -207,11 +220,6 @@ def trim(directory: Path, keep: Path) -> None:
             with contextlib.suppress(OSError):
                 size = _size(Path(entry.path))
                 stores.append((entry.stat().st_mtime, size, Path(entry.path)))
-        elif left := _LEFTOVER.fullmatch(entry.name):
-            target = directory / left[1]
-            with contextlib.suppress(OSError), locked(target, waiting=False) as is_locked:
-                if is_locked:
-                    remove_leftovers(target)
     now = time.time()
     total = sum(size for _, size, _ in stores)
     for used, size, store in sorted(stores):

@@ -10,9 +10,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import subprocess
@@ -34,6 +37,9 @@ _SETTINGS = {
     "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
     "OPENBLAS_NUM_THREADS": "1",
 }
+
+_LOOK_S = 0.05
+"""How often a process whose input has ended looks whether its parent was killed: the input ends just before that."""
 
 
 def limit_imports() -> None:
@@ -63,22 +69,38 @@ def started(module: str) -> subprocess.Popen[str]:
     )
 
 
-def conversation() -> tuple[TextIO, Callable[..., None]]:
+def conversation() -> tuple[Iterator[str], Callable[..., None]]:
     """The lines from the process that started this one, and a function that sends it a JSON object on a line.
 
-    From now on, what plug-ins, C libraries and programs that they start read and print stays out of it.
+    From now on, what plug-ins, C libraries and programs that they start read and print stays out of it. If the process
+    that started this one is killed, this one ends at once, whatever it does: it would write to a place that others
+    clean up.
     """
-    requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    requests, answers = os.dup(0), os.fdopen(os.dup(1), "w")
     null_device = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null_device, 0)
     os.close(null_device)
     os.dup2(2, 1)
+    parent, lines = os.getppid(), SimpleQueue[str]()
+
+    def listen() -> None:
+        partial = b""
+        # Not a file object: Python cannot end while a thread reads from one.
+        while block := os.read(requests, 1 << 16):
+            *complete, partial = (partial + block).split(b"\n")
+            for line in complete:
+                lines.put(line.decode())
+        lines.put("")
+        while os.getppid() == parent:
+            time.sleep(_LOOK_S)
+        os._exit(1)
 
     def send(**message: Any) -> None:
         answers.write(json.dumps(message) + "\n")
         answers.flush()
 
-    return requests, send
+    threading.Thread(target=listen, name="stepscope-requests", daemon=True).start()
+    return iter(lines.get, ""), send
 
 
 class _Watches:
