@@ -90,11 +90,6 @@ class Trace(QuestionMethods):
         return Scope(self.store, self._ranks, self._steps, part, may_lack=may_lack)
 
     @property
-    def asked_of(self) -> dict[str, tuple[int, ...] | None]:
-        """The ranks and steps for which it was opened, as arguments of `Trace`."""
-        return {"ranks": self._ranks, "steps": self._steps}
-
-    @property
     def step_numbers(self) -> tuple[int, ...]:
         """The numbers of its steps, in order."""
         with self.scope() as scope:

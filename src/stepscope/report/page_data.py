@@ -9,14 +9,12 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any
 
 from stepscope import __version__
 from stepscope.base.errors import StepScopeError
@@ -57,17 +55,9 @@ _PART_OF_RECORDING = ("held", "left_out")
 """What a timeline says about its events."""
 _NO_ROOM = "Its names have no room in this report. `stepscope view` shows it."
 
-TIMELINES: Final = -1
-"""The place of the timelines in a report's list."""
-
 Scrub = Callable[[Any], Any]
-
-
-class Helper(Protocol):
-    """Makes parts of a report in another process."""
-
-    def make(self, place: int, *, of: int) -> Any:
-        """Returns what `Report.make` makes of one place of `of`; None if it cannot."""
+_ReportQuestion = tuple[list[str], "Form", Callable[[], "Table"]]
+"""The ids of recordings, what is asked about them, and the function that asks."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +90,7 @@ def forms() -> list[Form]:
     ]
 
 
-def page_data(
-    recordings: Sequence[OpenRecording], *, with_paths: bool = False, helper: Helper | None = None
-) -> dict[str, Any]:
+def page_data(recordings: Sequence[OpenRecording], *, with_paths: bool = False) -> dict[str, Any]:
     """Makes the data block of a report.
 
     Args:
@@ -113,15 +101,21 @@ def page_data(
         The data that the page's `EmbeddedSource` reads: `recordings`, `declarations`, `replies` (compressed, by `key`),
         `left_out` with the reason for each, `timelines` and `timeline_events` (compressed).
     """
-    with Report(recordings, with_paths=with_paths) as report:
-        given = _given(report, helper)
-        layouts, events = given.pop(TIMELINES)
-        taken = sum(_taken(layouts[number], events[number]) for number in layouts)
-        replies, left_out = _fitting(report, given, MAX_BYTES - taken)
+    ids = [str(number) for number, _ in enumerate(recordings, 1)]
+    with ExitStack() as closing:
+        scopes = [closing.enter_context(recording.trace.scope()) for recording in recordings]
+        for scope in scopes:
+            scope.preload(TABLES)
+        scrub: Scrub = (lambda value: value) if with_paths else _scrub_for(scopes)
+        questions = list(_report_questions(recordings, ids, scopes))
+        packed = [_packed_or_error(ask, scrub) for _, _, ask in questions]
+        layouts, events = _timelines(recordings, ids, scrub)
         described = [
-            {"id": number, "name": report.scrub(recording.name), "holds": holds(scope)}
-            for number, recording, scope in zip(report.ids, recordings, report.scopes, strict=True)
+            {"id": number, "name": scrub(recording.name), "holds": holds(scope)}
+            for number, recording, scope in zip(ids, recordings, scopes, strict=True)
         ]
+    room = MAX_BYTES - sum(_taken(layouts[number], events[number]) for number in ids)
+    replies, left_out = _fitting(questions, packed, room, scrub)
     return {
         "version": VERSION,
         "stepscope": __version__,
@@ -134,86 +128,9 @@ def page_data(
     }
 
 
-class Report:
-    """The questions of a report, and how each answer is packed. Close it, or use it as a context manager."""
-
-    def __init__(self, recordings: Sequence[OpenRecording], *, with_paths: bool) -> None:
-        """Opens the recordings' tables."""
-        self._recordings = recordings
-        self.ids = [str(number) for number, _ in enumerate(recordings, 1)]
-        self._closing = ExitStack()
-        self.scopes = [self._closing.enter_context(recording.trace.scope()) for recording in recordings]
-        for scope in self.scopes:
-            scope.preload(TABLES)
-        self.scrub: Scrub = (lambda value: value) if with_paths else _scrub_for(self.scopes)
-        self.questions = list(_report_questions(recordings, self.ids, self.scopes))
-
-    def groups(self) -> list[list[int]]:
-        """The places in `questions`, with `TIMELINES` at the end, grouped so that places which share most of their work are
-        together.
-
-        These are questions that rest on the same evidence. The first group is the questions with advice, which need the
-        judge.
-        """
-        groups: dict[object, list[int]] = {"advice": []}
-        for place, (_, form, _) in enumerate(self.questions):
-            advises = any(column.advises for column in form.question.columns)
-            of = "advice" if advises else form.question.rests_on
-            groups.setdefault(of, []).append(place)
-        return [*groups.values(), [TIMELINES]]
-
-    def make(self, place: int) -> Any:
-        """Makes an answer as the file holds it, or for `TIMELINES` their layouts and events.
-
-        Raises:
-            StepScopeError: the question has no answer.
-        """
-        if place == TIMELINES:
-            return _timelines(self._recordings, self.ids, self.scrub)
-        _, _, ask = self.questions[place]
-        return _packed(self.scrub(reply(ask(), max_rows=MAX_ROWS)))
-
-    def __enter__(self) -> Report:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._closing.close()
-
-
-def _given(report: Report, helper: Helper | None) -> dict[int, Any]:
-    """Returns what `Report.make` makes of each place, or the error why there is nothing.
-
-    This process takes places from the front and the helper from the end until they meet; what the helper cannot answer
-    is asked here.
-    """
-    waiting = deque(report.groups())
-    given: dict[int, Any] = {}
-
-    def help_out(helper: Helper) -> None:
-        for place in _each(waiting.pop):
-            given[place] = helper.make(place, of=len(report.questions))
-
-    with ThreadPoolExecutor(1) as executor:
-        helping = None if helper is None else executor.submit(help_out, helper)
-        try:
-            for place in _each(waiting.popleft):
-                given[place] = _result_or_error(report, place)
-        finally:
-            waiting.clear()  # if a question failed or was interrupted, nobody waits for the others
-        if helping is not None:
-            helping.result()
-    return {place: _result_or_error(report, place) if result is None else result for place, result in given.items()}
-
-
-def _each(take: Callable[[], list[int]]) -> Iterator[int]:
-    with suppress(IndexError):
-        while True:
-            yield from take()
-
-
-def _result_or_error(report: Report, place: int) -> Any:
+def _packed_or_error(ask: Callable[[], Table], scrub: Scrub) -> str | StepScopeError:
     try:
-        return report.make(place)
+        return _packed(scrub(reply(ask(), max_rows=MAX_ROWS)))
     except StepScopeError as error:
         return error
 
@@ -257,17 +174,15 @@ def _taken(layout: Mapping[str, Any], events: str) -> int:
     return len(json_in_html(layout).encode("utf-8", "replace")) + len(events)
 
 
-def _fitting(report: Report, given: Mapping[int, Any], room: int) -> tuple[dict[str, str], list[dict[str, Any]]]:
+def _fitting(
+    questions: Sequence[_ReportQuestion], answers: Sequence[str | StepScopeError], room: int, scrub: Scrub
+) -> tuple[dict[str, str], list[dict[str, Any]]]:
     """Fits answers into the room: the largest lose their last rows. Returns the answers by key, and those that failed
     or did not fit, with the reason."""
     replies: dict[str, str] = {}
     left_out: list[dict[str, Any]] = []
-    share = max(
-        _share([len(packed_reply) for packed_reply in given.values() if isinstance(packed_reply, str)], room),
-        _MIN_SHARE,
-    )
-    for place, (recordings, form, _) in enumerate(report.questions):
-        packed = given[place]
+    share = max(_share([len(packed) for packed in answers if isinstance(packed, str)], room), _MIN_SHARE)
+    for (recordings, form, _), packed in zip(questions, answers, strict=True):
         if isinstance(packed, StepScopeError):
             why, hint = packed.message, packed.hint
         elif fits := _first_rows(packed, min(share, room)):
@@ -281,8 +196,8 @@ def _fitting(report: Report, given: Mapping[int, Any], room: int) -> tuple[dict[
                 "recordings": recordings,
                 "question": form.question.name,
                 "parameters": dict(form.parameters),
-                "why": report.scrub(why),
-                "hint": report.scrub(hint),
+                "why": scrub(why),
+                "hint": scrub(hint),
             }
         )
     return replies, left_out
@@ -367,7 +282,7 @@ def key(recordings: Sequence[str], form: Form) -> str:
 
 def _report_questions(
     recordings: Sequence[OpenRecording], ids: Sequence[str], scopes: Sequence[Scope]
-) -> Iterator[tuple[list[str], Form, Callable[[], Table]]]:
+) -> Iterator[_ReportQuestion]:
     """The questions for which recordings, by priority when room is short."""
     from stepscope.api.several import ask_of_several
 

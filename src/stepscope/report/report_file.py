@@ -8,7 +8,6 @@ from pathlib import Path
 from stepscope.base.complete_file import complete_output
 from stepscope.report.page import page
 from stepscope.report.page_data import OpenRecording, page_data
-from stepscope.report.second_process import helping
 
 
 def write_report(recordings: Sequence[OpenRecording], target: Path, *, with_paths: bool = False) -> int:
@@ -20,8 +19,7 @@ def write_report(recordings: Sequence[OpenRecording], target: Path, *, with_path
     Raises:
         StepScopeError: the file cannot be written. Then nothing is left behind.
     """
-    with helping(recordings, with_paths=with_paths) as helper:
-        data = page_data(recordings, with_paths=with_paths, helper=helper)
+    data = page_data(recordings, with_paths=with_paths)
     text = page(f"{data['recordings'][0]['name']} – StepScope", data)
     with complete_output(target) as unfinished:
         # HTML cannot hold a name that is not Unicode.
