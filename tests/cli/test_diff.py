@@ -68,12 +68,6 @@ def test_a_failed_gate_is_exit_code_3_after_the_answer(run, pair):
     ]
 
 
-def test_gates_that_hold_are_told_and_are_exit_code_0(run, pair):
-    done = run("diff", *pair, "--fail-if", "step_time > +3%")
-    assert done.code == 0
-    assert done.err.startswith("gate 'step_time > +3%' passed: +30 ns (+2.7 %)")
-
-
 def test_json_has_what_became_of_the_gates(run, pair):
     done = run("diff", *pair, "--json", "--fail-if", "step_time > +2%", "--fail-if", "kernel:gemm < -9%")
     assert done.code == 3
@@ -82,6 +76,8 @@ def test_json_has_what_became_of_the_gates(run, pair):
         ("step_time > +2%", "failed", 30),
         ("kernel:gemm < -9%", "passed", 30),
     ]
+    done = run("diff", *pair, "--json", "--fail-if", "step_time > +3%")
+    assert (done.code, [gate["outcome"] for gate in json.loads(done.out)["gates"]]) == (0, ["passed"])
     assert "gates" not in json.loads(run("diff", *pair, "--json").out)
 
 
@@ -92,6 +88,7 @@ def test_json_has_what_became_of_the_gates(run, pair):
         (("--fail-if", "stepp > +3%"), 2, "unknown-gate"),
         (("--by", "phase"), 1, "recorded-differently"),
         (("--names", "one"), 2, "no-runs"),
+        (("-c", "colour"), 2, "unknown-column"),
     ],
 )
 def test_what_cannot_be_meant_is_told(run, pair, options, code, slug):
@@ -109,15 +106,11 @@ def test_python_answers_like_the_command(pair):
 def test_columns_are_chosen_as_for_every_question(run, pair):
     done = run("diff", *pair, "-c", "name,change_ns", "--spaces", "--top", "2")
     assert done.out == "name change_ns\nstep 30\nkernel 30\n"
-    words = run("diff", *pair, "-c", "verdict,name", "--top", "1").out.splitlines()
-    assert words[1:3] == ["verdict  name", "slower   step"]
-    assert run("diff", *pair, "-c", "colour").code == 2
 
 
 def test_a_wrong_choice_is_refused_before_anything_is_read(run):
     done = run("diff", "absent", "absent", "--by", "colour")
-    assert (done.code, done.out) == (2, "")
-    assert "there is: category, operator" in done.err
+    assert (done.code, "there is: category, operator" in done.err) == (2, True)
 
 
 def test_of_two_stores_the_damaged_one_is_named(run, pair):

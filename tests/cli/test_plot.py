@@ -28,11 +28,9 @@ def test_all_rows_are_drawn_where_one_column_of_one_is_shown(recording, tmp_path
     assert points.count("fill-opacity") == 2
 
 
-def test_other_questions_have_no_plot(recording, capsys):
-    assert main(["kernels", recording, "--plot", "roof.svg"]) == 2
-    assert "--plot" in capsys.readouterr().err
-
-
-def test_a_plot_of_a_wrong_kind_is_a_wrong_call(recording, tmp_path, capsys):
-    assert main(["roofline", recording, "--plot", str(tmp_path / "roof.pdf")]) == 2
-    assert "bad-chart-name" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("question", "name", "why"), [("kernels", "a.svg", "--plot"), ("roofline", "a.pdf", "bad-chart")]
+)
+def test_what_draws_nothing_is_a_wrong_call(recording, tmp_path, capsys, question, name, why):
+    assert main([question, recording, "--plot", str(tmp_path / name)]) == 2
+    assert why in capsys.readouterr().err

@@ -14,44 +14,28 @@ class Terminal(io.StringIO):
 LINES = [Line("Which?", "title"), Line("[bold]k[/bold]  1"), Line("⚠ why", "warning")]
 
 
-def test_a_pipe_gets_plain_lines():
-    pipe = io.StringIO()
-    print_lines(LINES, pipe)
-    assert pipe.getvalue() == "Which?\n[bold]k[/bold]  1\n⚠ why\n"
-
-
-def test_a_terminal_gets_colour_and_the_same_words(monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")
+@pytest.mark.parametrize(
+    ("stream", "environment", "coloured"),
+    [
+        (io.StringIO, {"TERM": "xterm"}, False),
+        (Terminal, {"TERM": "xterm"}, True),
+        (Terminal, {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        (Terminal, {"TERM": "dumb"}, False),
+        (io.StringIO, {"TERM": "dumb", "FORCE_COLOR": "1"}, True),
+        (io.StringIO, {"TERM": "dumb", "FORCE_COLOR": "0"}, False),
+        (io.StringIO, {"TERM": "dumb", "FORCE_COLOR": ""}, False),
+    ],
+)
+def test_colour_is_for_terminals_or_forced_into_a_log(monkeypatch, stream, environment, coloured):
     monkeypatch.delenv("NO_COLOR", raising=False)
-    terminal = Terminal()
-    print_lines(LINES, terminal)
-    assert "\x1b[1mWhich?\x1b[0m" in terminal.getvalue()
-    assert "[bold]k[/bold]  1\n" in terminal.getvalue()
-
-
-def test_no_color_is_respected(monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
-    terminal = Terminal()
-    print_lines(LINES, terminal)
-    assert "\x1b" not in terminal.getvalue()
-
-
-def test_a_dumb_terminal_gets_no_colour(monkeypatch):
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "dumb")
-    terminal = Terminal()
-    print_lines(LINES, terminal)
-    assert terminal.getvalue() == "Which?\n[bold]k[/bold]  1\n⚠ why\n"
-
-
-@pytest.mark.parametrize(("forced", "coloured"), [("1", True), ("0", False), ("", False)])
-def test_colour_can_be_forced_into_a_log(monkeypatch, forced, coloured):
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setenv("FORCE_COLOR", forced)
-    log = io.StringIO()
-    print_lines(LINES, log)
-    assert ("\x1b[1mWhich?\x1b[0m" in log.getvalue()) == coloured
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    target = stream()
+    print_lines(LINES, target)
+    plain = "Which?\n[bold]k[/bold]  1\n⚠ why\n"
+    assert ("\x1b[1mWhich?\x1b[0m" in target.getvalue()) == coloured
+    assert (target.getvalue() == plain) != coloured
+    assert "[bold]k[/bold]  1\n" in target.getvalue()
 
 
 def test_bars_are_coloured_and_the_shades_of_a_map_are_not(monkeypatch):
