@@ -34,14 +34,14 @@ def _bomb(path: Path, size: int, letters: bytes, head: bytes = b"") -> Path:
     return path
 
 
-@kind("gzip bomb")
+@kind("gzip bomb", grows=True)
 def _gzip_bomb(place: Place) -> Laid:
     letters = place.rng.choice([b"\0", b" ", b"a", b"[", b"{}", b'{"ph": "X"}, ', b"1,"])
     head = place.rng.choice([b"", b'{"traceEvents": [', b'{"a": "'])
     return Laid(_bomb(place.folder / "a.json.gz", place.size(2 << 30), letters, head))
 
 
-@kind("bomb in a bomb")
+@kind("bomb in a bomb", grows=True)
 def _twice(place: Place) -> Laid:
     path = _bomb(place.folder / "a", place.size(4 << 30), b"\0")
     layers = gzip.compress(path.read_bytes())
@@ -51,7 +51,7 @@ def _twice(place: Place) -> Laid:
     return Laid(place.write("a.gz", layers))
 
 
-@kind("zstd bomb")
+@kind("zstd bomb", grows=True)
 def _zstd_bomb(place: Place) -> Laid:
     # A block that repeats one byte: 128 KiB in 4 bytes (RFC 8878, 3.1.1.2).
     block = struct.pack("<I", (1 << 1) | (131_072 << 3))[:3] + place.rng.choice([b"\0", b" ", b"["])
@@ -59,7 +59,7 @@ def _zstd_bomb(place: Place) -> Laid:
     return Laid(place.write("a.zst", b"\x28\xb5\x2f\xfd\x00\x58" + block * blocks))
 
 
-@kind("zip bomb")
+@kind("zip bomb", grows=True)
 def _zip_bomb(place: Place) -> Laid:
     path = place.folder / "a.zip"
     letters = place.rng.choice([b"\0", b" ", b"{"])
@@ -71,7 +71,7 @@ def _zip_bomb(place: Place) -> Laid:
     return Laid(path)
 
 
-@kind("zip of one body for many")
+@kind("zip of one body for many", grows=True)
 def _overlapping(place: Place) -> Laid:
     """Each entry of the directory refers to the same compressed bytes."""
     body = bytes(place.size(64 << 20))
@@ -91,7 +91,7 @@ def _overlapping(place: Place) -> Laid:
     return Laid(place.write("a.zip", data + listed + end))
 
 
-@kind("zip of many files")
+@kind("zip of many files", grows=True)
 def _many_members(place: Place) -> Laid:
     path = place.folder / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:
@@ -198,7 +198,7 @@ def _claims(place: Place) -> Laid:
     return Laid(place.write("a.tar", gzip.compress(data) if place.rng.random() < 0.5 else data))
 
 
-@kind("tgz of many ranks")
+@kind("tgz of many ranks", grows=True)
 def _many_ranks(place: Place) -> Laid:
     body = trace(*sound(40))
     body += b" " * place.size(8 << 20)
@@ -253,7 +253,7 @@ def _odd_names(place: Place) -> Laid:
     return Laid(place.rng.choice([one, str(place.folder), one + ".gone"]))
 
 
-@kind("many files")
+@kind("many files", grows=True)
 def _many_files(place: Place) -> Laid:
     for number in range(place.size(3000)):
         place.write(f"{number}.json", place.rng.choice([b"", b"[]", b"{", b"\0" * 99, b"text"]))
@@ -399,7 +399,7 @@ def _of_recorder(name: str, end: str, whole: dict[str, Any]) -> None:
         path = place.write(f"a.{end}", _document(place, whole))
         return Laid(path, (("checks", "--json"), ("summary",), (name,)))
 
-    @kind(f"long {end}")
+    @kind(f"long {end}", grows=True)
     def _(place: Place) -> Laid:
         head = json.dumps(whole)[:-1].encode()
         filling = place.rng.choice([b" ", b"1,", b"[", b'"', b"\0"])

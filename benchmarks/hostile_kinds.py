@@ -60,21 +60,25 @@ class Kind:
         name: its name.
         make: makes an input.
         lost: whether an answer must have a failed check; None if some inputs lose nothing.
+        grows: whether its bytes grow with the scale, and what it costs to read them may grow no faster.
     """
 
     name: str
     make: Callable[[Place], Laid]
     lost: bool | None = None
+    grows: bool = False
 
 
 KINDS: list[Kind] = []
 
 
-def kind(name: str, *, lost: bool | None = None) -> Callable[[Callable[[Place], Laid]], Callable[[Place], Laid]]:
+def kind(
+    name: str, *, lost: bool | None = None, grows: bool = False
+) -> Callable[[Callable[[Place], Laid]], Callable[[Place], Laid]]:
     """Declares a function as a kind of input."""
 
     def declare(make: Callable[[Place], Laid]) -> Callable[[Place], Laid]:
-        KINDS.append(Kind(name, make, lost))
+        KINDS.append(Kind(name, make, lost, grows))
         return make
 
     return declare

@@ -55,11 +55,13 @@ def sound(count: int = 60) -> list[Event | str]:
     ]
 
 
-def text(name: str, *, lost: bool | None = None) -> Callable[[Callable[[Place], bytes]], Callable[[Place], bytes]]:
+def text(
+    name: str, *, lost: bool | None = None, grows: bool = False
+) -> Callable[[Callable[[Place], bytes]], Callable[[Place], bytes]]:
     """Declares a function that makes the bytes of one file."""
 
     def declare(make: Callable[[Place], bytes]) -> Callable[[Place], bytes]:
-        @kind(name, lost=lost)
+        @kind(name, lost=lost, grows=grows)
         def laid(place: Place) -> Laid:
             return Laid(place.write("trace.json", make(place)))
 
@@ -83,13 +85,15 @@ text("empty")(lambda _: b"")
 text("only NULs")(lambda place: bytes(place.size(100 << 20)))
 text("NULs behind the end")(lambda place: small_trace() + bytes(place.size(64 << 20)))
 text("NULs before the start")(lambda place: bytes(place.size(1 << 20)) + small_trace())
-text("only spaces")(lambda place: place.rng.choice([b" ", b"\n", b"\t \r\n"]) * place.size(16 << 20))
-text("spaces before the start")(lambda place: b" \n" * place.size(4 << 20) + small_trace())
-text("only commas")(lambda place: b"[" + b"," * place.size(8 << 20))
-text("only quotes")(lambda place: b'{"traceEvents": [' + b'"' * place.size(1 << 20))
-text("only braces")(lambda place: b'{"traceEvents": [' + b"{" * place.size(1 << 20))
+text("only spaces", grows=True)(lambda place: place.rng.choice([b" ", b"\n", b"\t \r\n"]) * place.size(16 << 20))
+text("spaces before the start", grows=True)(lambda place: b" \n" * place.size(4 << 20) + small_trace())
+text("only commas", grows=True)(lambda place: b"[" + b"," * place.size(8 << 20))
+text("only quotes", grows=True)(lambda place: b'{"traceEvents": [' + b'"' * place.size(1 << 20))
+text("only braces", grows=True)(lambda place: b'{"traceEvents": [' + b"{" * place.size(1 << 20))
 text("random bytes")(lambda place: place.rng.randbytes(place.size(4 << 20)))
-text("random bytes in an array")(lambda place: b'{"traceEvents": [' + place.rng.randbytes(place.size(1 << 20)))
+text("random bytes in an array", grows=True)(
+    lambda place: b'{"traceEvents": [' + place.rng.randbytes(place.size(1 << 20))
+)
 
 
 @text("a hole of NULs", lost=True)
@@ -99,7 +103,7 @@ def _hole(place: Place) -> bytes:
     return whole[:at] + bytes(place.size(4 << 20)) + whole[at + 500 :]
 
 
-@text("spaces inside")
+@text("spaces inside", grows=True)
 def _spaces_inside(place: Place) -> bytes:
     whole = small_trace().decode()
     blanks = place.rng.choice([" ", "\n", "\t"]) * place.size(1 << 20)
@@ -171,7 +175,7 @@ text("long durations")(
         *(changed(event, ts=place.rng.randrange(10**6), dur=8.9e15) for event in [OPERATOR, KERNEL, LAUNCH] * 20)
     )
 )
-text("numbers of many digits")(
+text("numbers of many digits", grows=True)(
     lambda place: trace(*sound(2), json.dumps(OPERATOR).replace("10,", "1" * place.size(100_000) + ","))
 )
 text("ids beyond 64 bits")(
@@ -190,7 +194,7 @@ def _no_duration(_: Place) -> bytes:
 text("negative durations", lost=True)(
     lambda place: trace(*sound(), *(changed(KERNEL, dur=-place.rng.random()) for _ in range(9)))
 )
-text("events across one another")(
+text("events across one another", grows=True)(
     lambda place: trace(
         *(
             changed(event, ts=place.rng.randrange(1000), dur=place.rng.randrange(1000))
@@ -214,7 +218,7 @@ def _keys_differ(place: Place) -> bytes:
     return trace(*sound(9), json.dumps(OPERATOR)[:-1] + f', "{key}": {value}}}')
 
 
-@text("metadata twice")
+@text("metadata twice", grows=True)
 def _metadata_twice(place: Place) -> bytes:
     head = ", ".join(f'"traceName": "{number}"' for number in range(place.size(20_000)))
     return trace(*sound(3), head=head or '"a": 1')
@@ -237,31 +241,31 @@ def _devices(place: Place) -> bytes:
     return trace(*sound(3), head=f'"deviceProperties": [{device}, 1], "distributedInfo": {info}')
 
 
-@text("many keys")
+@text("many keys", grows=True)
 def _many_keys(place: Place) -> bytes:
     odd = ({f"key {n}-{k}": k for k in range(30)} for n in range(place.size(4000)))
     return trace(*sound(3), *(changed(OPERATOR, args=args) for args in odd))
 
 
-@text("event without end", lost=True)
+@text("event without end", lost=True, grows=True)
 def _endless_event(place: Place) -> bytes:
     return trace(*sound(9))[:-3] + b', {"ph": "X", "name": "' + b"a" * place.size(150 << 20)
 
 
-text("long texts")(lambda place: trace(*sound(3), changed(OPERATOR, name="n" * place.size(20 << 20))))
+text("long texts", grows=True)(lambda place: trace(*sound(3), changed(OPERATOR, name="n" * place.size(20 << 20))))
 text("events of other things", lost=True)(
     lambda place: trace(*sound(9), *[place.rng.choice(VALUES[-6:] + VALUES[:6]) for _ in range(99)])
 )
-text("empty objects")(lambda place: trace(*sound(9), *["{}"] * place.size(300_000)))
+text("empty objects", grows=True)(lambda place: trace(*sound(9), *["{}"] * place.size(300_000)))
 text("no list of events")(
     lambda place: b'{"traceEvents": ' + place.rng.choice([b"{}", b"null", b"7", b'"x"', b"[]"]) + b"}"
 )
-text("no events, long")(lambda place: b'{"a": [' + b"1," * place.size(16 << 20) + b"1]}")
+text("no events, long", grows=True)(lambda place: b'{"a": [' + b"1," * place.size(16 << 20) + b"1]}")
 
 # -- depth -----------------------------------------------------------------------------------------
 
 
-@text("nested deep")
+@text("nested deep", grows=True)
 def _nested(place: Place) -> bytes:
     depth = place.size(100_000)
     opening, closing = place.rng.choice([("[", "]"), ('{"a": ', "}")])
@@ -272,14 +276,14 @@ def _nested(place: Place) -> bytes:
     )
 
 
-@text("calls within calls")
+@text("calls within calls", grows=True)
 def _deep_calls(place: Place) -> bytes:
     depth = place.size(30_000)
     calls = (changed(OPERATOR, ts=n, dur=2 * depth - 2 * n) for n in range(depth))
     return trace(*calls, KERNEL, LAUNCH)
 
 
-@text("started and never ended")
+@text("started and never ended", grows=True)
 def _unended(place: Place) -> bytes:
     phases = place.rng.choice(["B", "E", "BBE", "BE"])
     count = place.size(60_000)
@@ -294,7 +298,7 @@ def _modules(count: int, place: Place, parents: Callable[[int], int]) -> Iterato
         yield changed(OPERATOR, cat="python_function", name=name, ts=number, dur=1, args=args)
 
 
-text("a circle of frames")(
+text("a circle of frames", grows=True)(
     lambda place: trace(
         *_modules(
             count := place.size(20_000),
@@ -303,7 +307,7 @@ text("a circle of frames")(
         )
     )
 )
-text("deep modules")(
+text("deep modules", grows=True)(
     lambda place: trace(
         *(
             changed(event, cat="python_function", ts=n, dur=10**7 - 2 * n)
@@ -311,7 +315,7 @@ text("deep modules")(
         )
     )
 )
-text("paths of modules")(
+text("paths of modules", grows=True)(
     lambda place: trace(
         *sound(3),
         changed(OPERATOR, cat="user_annotation", name="nn.Module: " + "a." * place.size(20_000)),
@@ -322,14 +326,14 @@ text("paths of modules")(
 # -- many ------------------------------------------------------------------------------------------
 
 
-@text("many threads")
+@text("many threads", grows=True)
 def _threads(place: Place) -> bytes:
     count = place.size(100_000)
     pid, tid = place.rng.choice([(1, 0), (0, 1), (1, 1)])
     return trace(*(changed(OPERATOR, pid=n * pid, tid=n * tid, ts=n % 977) for n in range(count)), KERNEL)
 
 
-@text("many streams")
+@text("many streams", grows=True)
 def _streams(place: Place) -> bytes:
     count = place.size(50_000)
     device, stream = place.rng.choice([(1, 0), (0, 1), (1, 1)])
@@ -338,7 +342,7 @@ def _streams(place: Place) -> bytes:
     )
 
 
-text("many names of threads")(
+text("many names of threads", grows=True)(
     lambda place: trace(
         *sound(3),
         *(
@@ -347,7 +351,7 @@ text("many names of threads")(
         ),
     )
 )
-text("many names and inputs")(
+text("many names and inputs", grows=True)(
     lambda place: trace(
         *(
             changed(OPERATOR, name=f"op{n}", cat=f"c{n % 3000}", ts=n, args={"Input Dims": [[n]]})
@@ -355,7 +359,7 @@ text("many names and inputs")(
         )
     )
 )
-text("many steps")(
+text("many steps", grows=True)(
     lambda place: trace(
         *(
             changed(OPERATOR, cat="user_annotation", name=f"ProfilerStep#{number}", ts=8 * n)
@@ -365,7 +369,7 @@ text("many steps")(
         *sound(9),
     )
 )
-text("circles of flows")(
+text("circles of flows", grows=True)(
     lambda place: trace(
         *sound(),
         *(
@@ -384,7 +388,7 @@ text("circles of flows")(
         ),
     )
 )
-text("one number for all")(
+text("one number for all", grows=True)(
     lambda place: trace(
         *(
             changed(event, ts=n, args={"correlation": 1, "External id": 1, "Sequence number": 1})
@@ -480,11 +484,11 @@ text("control characters", lost=True)(
     lambda place: small_trace().replace(b"gemm", bytes([place.rng.randrange(32)]) + b"gemm", 30)
 )
 text("quotes in texts")(lambda place: small_trace().replace(b"aten", b'"at"en"' * place.rng.randrange(1, 30)))
-text("backslashes")(lambda place: small_trace().replace(b"aten", b"\\" * place.size(4001)))
+text("backslashes", grows=True)(lambda place: small_trace().replace(b"aten", b"\\" * place.size(4001)))
 text("no commas", lost=True)(lambda place: small_trace().replace(b"},", b"}", place.rng.choice([1, 99, 9999])))
 text("unclosed texts")(lambda place: small_trace().replace(b'",', b",", place.rng.choice([1, 9, 9999])))
 text("two traces")(lambda place: small_trace()[: place.rng.choice([10**9, 9000])] + small_trace())
-text("angle brackets")(
+text("angle brackets", grows=True)(
     lambda place: trace(
         *sound(3),
         *(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -100,13 +101,23 @@ def run_measured(
     )
 
 
-def run_forked(run: Callable[[], int], folder: Path, *, stdout: str = "kept", most_s: float) -> Measured:
+def run_forked(
+    run: Callable[[], int],
+    folder: Path,
+    *,
+    stdout: str = "kept",
+    most_s: float,
+    most_cpu_s: int = -1,
+    most_bytes: int = 1 << 62,
+) -> Measured:
     """Runs a function in a fork of this process, which must have no threads but has imported what it needs.
 
     Args:
         run: the function; returns the exit code.
         folder: folder for its two outputs.
         stdout, most_s: as for `run_measured`.
+        most_cpu_s: after so much processor time the kernel ends it; -1 for no limit.
+        most_bytes: above this, of it and all that it started, it is killed too.
     """
     began = time.perf_counter()
     child = os.fork()
@@ -114,6 +125,7 @@ def run_forked(run: Callable[[], int], folder: Path, *, stdout: str = "kept", mo
         code = 70
         try:
             os.setsid()
+            resource.setrlimit(resource.RLIMIT_CPU, (most_cpu_s, most_cpu_s))
             _redirect(stdout, folder)
             code = run()
             for stream in (sys.stdout, sys.stderr):
@@ -124,13 +136,14 @@ def run_forked(run: Callable[[], int], folder: Path, *, stdout: str = "kept", mo
             sys.stderr.flush()
         finally:
             os._exit(code)
-    ended, status, usage = 0, 0, None
+    ended, status, usage, peak = 0, 0, None, 0
     while not ended:
         ended, status, usage = os.wait4(child, os.WNOHANG)
         if not ended:
-            if time.perf_counter() - began > most_s:
+            peak = max(peak, sum(map(_resident_bytes, _tree(child))))
+            if time.perf_counter() - began > most_s or peak > most_bytes:
                 os.killpg(child, signal.SIGKILL)
-            time.sleep(SAMPLE_EVERY_S / 4)
+            time.sleep(SAMPLE_EVERY_S)
     assert usage is not None
     output, errors = (
         (folder / name).read_text(errors="replace") if (folder / name).exists() else "" for name in ("out", "err")
@@ -138,7 +151,7 @@ def run_forked(run: Callable[[], int], folder: Path, *, stdout: str = "kept", mo
     return Measured(
         wall_s=time.perf_counter() - began,
         cpu_s=usage.ru_utime + usage.ru_stime,
-        peak_bytes=usage.ru_maxrss * 1024,
+        peak_bytes=max(usage.ru_maxrss * 1024, peak),
         exit_code=os.waitstatus_to_exitcode(status),
         output=output,
         errors=errors,
