@@ -14,6 +14,7 @@ from tests.literal import literal_store
 from tests.memory_snapshots import Allocator, training
 
 import stepscope
+from stepscope.analysis.memory import out_of_memory
 from stepscope.analysis.memory.curve import thinned
 from stepscope.api.trace import Trace
 from stepscope.query.event_filter import EventFilter
@@ -224,6 +225,84 @@ def test_of_a_trace_an_out_of_memory_says_what_it_states_and_no_more(diff):
         """,
         by="oom",
     )
+
+
+def test_a_device_that_a_process_sees_and_does_not_use_has_no_row(opened):
+    played = Allocator(devices=8)
+    for device in (0, 3):
+        played.reserve(0, device=device)
+        played.take(0, 1000, device=device)
+    rows = opened(played).memory().rows()
+    assert [(row["device"], row["peak_bytes"], row["reserved_bytes"]) for row in rows] == [
+        (0, 1000, 1 << 20), (3, 1000, 1 << 20),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("devices", [0, 1, 4])
+def test_without_a_history_it_says_what_is_held_and_nothing_of_a_peak(opened, devices):
+    played = Allocator(devices)
+    played.reserve(0, 8192, seen=False)
+    played.take(0, 700, seen=False)
+    played.take(4096, 100, seen=False)
+    trace = opened(played)
+    table = trace.memory()
+    (row,) = table.rows()
+    assert (row["end_bytes"], row["allocations"], row["reserved_bytes"]) == (800, 2, 8192)
+    assert (row["free_bytes"], row["max_free_block_bytes"]) == (6656, 3584)
+    assert {row[name] for name in ("at_ns", "peak_bytes", "start_bytes", "allocs", "peak_reserved_bytes")} == {None}
+    assert "Without a history" in table.note
+    (part,) = trace.memory(by="category").rows()
+    assert (part["category"], part["bytes"], part["share_ratio"], part["allocs"]) == ("unknown", 800, 1.0, None)
+    assert [one["bytes"] for one in trace.memory(by="allocation").rows()] == [700, 100]
+    for asked in ({"by": "time"}, {"at_ns": 5}):
+        curve = trace.memory(**asked)
+        assert (curve.rows(), "Without a history" in curve.note) == ([], True)
+    assert {found["id"] for found in trace.findings().rows()} == {"nothing-recorded"}
+
+
+def test_segments_whose_blocks_are_not_known_hold_memory_of_which_nothing_is_said(opened, monkeypatch):
+    played = Allocator()
+    played.reserve(0, 8192, seen=False)
+    segments = [segment | {"blocks": []} for segment in played.snapshot()["segments"]]
+    monkeypatch.setattr(played, "snapshot", lambda: {"segments": segments, "device_traces": [[]]})
+    trace = opened(played)
+    (pool,) = trace.memory(by="pool").rows()
+    assert (pool["reserved_bytes"], pool["unused_ratio"]) == (8192, None)
+    (row,) = trace.memory().rows()
+    assert (row["end_bytes"], row["free_bytes"], row["allocations"]) == (None, None, None)
+
+
+def test_a_history_without_segments_is_counted_from_its_start(opened, monkeypatch):
+    played = Allocator()
+    played.take(0, 100)
+    monkeypatch.setattr(played, "snapshot", lambda: {"segments": [], "device_traces": played.events})
+    table = opened(played).memory()
+    assert [(row["peak_bytes"], row["reserved_bytes"]) for row in table.rows()] == [(100, None)]
+    assert "start at 0 with the recording" in table.note
+
+
+def test_a_failure_alone_is_listed(opened):
+    played = Allocator()
+    played.out_of_memory(1 << 30, 5)
+    trace = opened(played)
+    assert [row["requested_bytes"] for row in trace.memory(by="oom").rows()] == [1 << 30]
+    assert [(row["peak_bytes"], row["out_of_memory"]) for row in trace.memory().rows()] == [(None, 1)]
+
+
+def test_of_very_many_failures_the_first_are_replayed(opened, monkeypatch):
+    """Each is a replay of all that came after it."""
+    replays = []
+    monkeypatch.setattr(out_of_memory, "free_ranges", lambda *asked: replays.append(asked))
+    monkeypatch.setattr(out_of_memory, "_REPLAYED", 100_000)
+    for count in (200, 400):
+        played = Allocator()
+        played.reserve(0)
+        for _ in range(count):
+            played.out_of_memory(1 << 30, 5)
+        rows = opened(played).memory(by="oom").rows()
+        assert (len(rows), len(replays) < 100) == (count, True)
+        assert rows[-1]["free_bytes"] == rows[-1]["reserved_bytes"] == 1 << 20
+        replays.clear()
 
 
 def test_two_devices_and_ranks_are_apart(tmp_path):

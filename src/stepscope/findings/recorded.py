@@ -48,7 +48,7 @@ class Recorded:
     @cached_property
     def memory_recorded(self) -> bool:
         """Whether allocations, or an allocator's contents, are recorded."""
-        return self.has_rows("memory_event") or self.has_rows("memory_block")
+        return any(map(self.has_rows, ("memory_event", "memory_block", "allocator_event")))
 
     @cached_property
     def checks(self) -> list[Row]:

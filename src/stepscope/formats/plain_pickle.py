@@ -21,8 +21,12 @@ MAX_MEMO = 1 << 26
 MAX_TEXT_BYTES = 1 << 28
 """Of all texts together."""
 LONGEST_TEXT_BYTES = 1 << 20
+MAX_STACK = 1 << 20
+"""Values on the stack at once: writers put at most a thousand entries into a container at once."""
 MAX_MARKS = 256
 """Marks that are open at once: a snapshot nests about ten deep."""
+_DICT_VALUES = 4
+"""Values whose memory an empty dictionary takes, which is one byte of the file."""
 _LONGEST_NUMBER_BYTES = 16
 _BLOCK = 1 << 20
 _LONGEST_OPERATION = 16
@@ -31,6 +35,8 @@ _REFERENCES = re.compile(rb"(?:h[\s\S]|j[\s\S]{4})*")
 _REFERENCE = re.compile(rb"h[\s\S]|j[\s\S]{4}")
 """BINGET and LONG_BINGET, each with its number."""
 _MAX_RUNS = 1 << 12
+_LONGEST_RUN_BYTES = 1 << 10
+"""Of a run of references whose values are remembered."""
 
 ERRORS = {
     "pickle-with-code": (
@@ -59,6 +65,10 @@ class Taken:
 TAKEN = Taken()
 
 
+class ExcessiveError(ValueError):
+    """What a pickle holds takes more memory than that of a snapshot; the argument says what."""
+
+
 class _Dict(dict[Any, Any]):
     """A dictionary that knows the file's number for it, which is forgotten once it is taken."""
 
@@ -79,6 +89,8 @@ def load(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
     """
     try:
         return _run(stream, label, take)
+    except ExcessiveError as error:
+        raise _damaged(label, str(error)) from error
     except (IndexError, TypeError, AttributeError, ValueError, struct.error, OverflowError) as error:
         raise _damaged(label, "it breaks off or is corrupt") from error
 
@@ -115,7 +127,7 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
             ahead = max(len(buffer) - _LONGEST_OPERATION, 0)
             if not buffer:
                 raise IndexError
-            if len(stack) > MAX_VALUES or stored > MAX_VALUES or len(memo) > MAX_MEMO:
+            if len(stack) > MAX_STACK or stored > MAX_VALUES or len(memo) > MAX_MEMO:
                 raise _damaged(label, "it holds more values than a snapshot")
         code = buffer[at]
         at += 1
@@ -158,7 +170,7 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
             taken = take(target)
             if taken is not target:
                 # Its lists were emptied when they were taken; other lists are used nowhere else.
-                stored -= 2 * len(keys) + before - sum(map(len, lists))
+                stored -= _DICT_VALUES + 2 * len(keys) + before - sum(map(len, lists))
                 number = getattr(target, "number", None)
                 if number is not None:
                     memo[number] = taken
@@ -178,11 +190,13 @@ def _run(stream: Readable, label: str, take: Callable[[dict[Any, Any]], Any]) ->
                     ]
                     if len(runs) >= _MAX_RUNS:
                         runs.clear()
-                    runs[run] = values_of_run
+                    if len(run) <= _LONGEST_RUN_BYTES:
+                        runs[run] = values_of_run
                 stack += values_of_run
                 at = end
         elif code == 0x7D:  # EMPTY_DICT
             push(_Dict())
+            stored += _DICT_VALUES
         elif code == 0x65:  # APPENDS
             first = marks.pop()
             items = stack[first:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -169,6 +170,9 @@ def memory(
     `free_bytes` and `max_free_block_bytes` are those of the moment, replayed from the end of the snapshot; for a trace,
     which has no addresses of blocks, only the difference is known.
 
+    A snapshot without a history, or a device without events in it, shows only what is held when it is taken: `end_bytes`,
+    the reserved and the free memory, and their parts. There is no peak and no moment, and nothing is said of before.
+
     With `--by step` a step's memory is that between its start and end on the host. `growth_bytes` compares the ends of
     steps: a training run that neither leaks nor fills a cache has 0 after its first steps.
 
@@ -190,7 +194,9 @@ def memory(
     if by == "pool":
         return scope.sql(_POOLS)
     with every_step(scope) as all_steps:
-        requested = list(requested_memory(scope, all_steps))
+        everything = requested = list(requested_memory(scope, all_steps))
+        if at_ns is not None or by == "time":
+            requested = [device for device in everything if device.memory.has_history]
         if by in _PARTS:
             rows = [row for memory_of_device in requested for row in _part_rows(memory_of_device, by, at_ns)]
         elif by == "step":
@@ -198,7 +204,7 @@ def memory(
         elif by == "oom":
             rows = _failures(scope, requested)
         elif by == "time":
-            return _curve(requested, points)
+            return _curve(requested, points, _no_history(everything))
         elif by == "allocation":
             rows = _allocations(requested, at_ns, operator, category, at_peak=at_peak)
         else:
@@ -207,22 +213,22 @@ def memory(
     answer = answer_dicts(_COLUMNS, rows, names)
     if by == "allocation":
         return answer
-    lines = [_sizes(requested)]
+    lines = [_sizes(requested), _no_history(everything)]
     if by == "category":
         lines.append(_before(requested, at_ns))
     if by in ("category", "device"):
         lines.append(_from_0(requested))
-    return noted(answer, "\n".join(filter(None, lines))) if rows else answer
+    return noted(answer, "\n".join(filter(None, lines))) if everything else answer
 
 
-def _curve(requested: list[RequestedMemory], points: int) -> ArrowTable:
+def _curve(requested: list[RequestedMemory], points: int, no_history: str) -> ArrowTable:
     from stepscope.analysis.memory.curve import curve_rows
 
     rows = [row for memory in requested for row in curve_rows(memory, points)]
     answer = answer_dicts(_COLUMNS, rows, _OF["time"])
     thinned = sum(row["events"] for row in rows) > len(rows)
-    note = "Thinned out: of each stretch of time the first, lowest, highest and last moment."
-    return noted(answer, note) if thinned else answer
+    note = "Thinned out: of each stretch of time the first, lowest, highest and last moment." if thinned else ""
+    return noted(answer, "\n".join(filter(None, (note, no_history))))
 
 
 def _allocations(
@@ -245,6 +251,15 @@ def _sizes(requested: list[RequestedMemory]) -> str:
     return "Sizes of a snapshot are those asked for, before the allocator rounds them up."
 
 
+def _no_history(requested: list[RequestedMemory]) -> str:
+    if not any(device.memory.reserved is not None and not device.memory.has_history for device in requested):
+        return ""
+    return (
+        "Without a history only what is held when the snapshot is taken is known: no peak, and nothing of before. "
+        "torch.cuda.memory._record_memory_history() at the start of the job records it."
+    )
+
+
 def _from_0(requested: list[RequestedMemory]) -> str:
     """Names the memories whose totals are counted from the recording's start, because it does not contain them."""
     from_0 = [device.memory for device in requested if device.memory.counted and not device.memory.allocated[0]]
@@ -262,6 +277,8 @@ def _before(requested: list[RequestedMemory], at_ns: int | None) -> str:
     older = 0
     for device in requested:
         memory, state = device.memory, _state(device, at_ns)
+        if not memory.has_history:
+            continue
         alive = memory.alive(state)
         unknown = memory.category[alive] == CATEGORIES.index(UNKNOWN)
         older += int(memory.bytes[alive][unknown & (memory.taken[alive] < 0)].sum())
@@ -303,38 +320,39 @@ def _device_rows(
     from stepscope.analysis.memory.out_of_memory import failures
 
     sizes = {(device["rank"], device["device"]): device["memory_bytes"] for device in scope.sql(_DEVICES).to_pylist()}
-    failed = [device[:4] for device in failures(scope, [device.memory for device in requested])]
+    failed = Counter(device[:4] for device in failures(scope, [device.memory for device in requested]))
     for device in requested:
         memory, states = device
         state = _state(device, at_ns)
-        allocated = _allocated_in(device)
         row = memory.place | _moment(memory, state, at_ns)
         row |= {
-            "peak_bytes": int(memory.allocated[state]),
-            "allocations": len(memory.alive(state)) if memory.addressed else None,
             "device_bytes": sizes.get((memory.rank, memory.device)),
-            "start_bytes": int(memory.allocated[states[0]]),
-            "end_bytes": int(memory.allocated[states[-1]]),
-            **_number_made(memory, allocated),
-            "out_of_memory": failed.count(tuple(row[name] for name in _PLACE)),
+            "out_of_memory": failed[tuple(row[name] for name in _PLACE)],
         }
+        if memory.has_history or memory.reserved is not None:
+            row["end_bytes"] = int(memory.allocated[states[-1]])
+            row["allocations"] = len(memory.alive(state)) if memory.addressed else None
+        if memory.has_history:
+            row["peak_bytes"] = int(memory.allocated[state])
+            row["start_bytes"] = int(memory.allocated[states[0]])
+            row |= _number_made(memory, _allocated_in(device))
         if memory.reserved is not None:
             reserved = int(memory.reserved[state])
             free = free_ranges(all_steps, memory, state)
-            unused = reserved - row["peak_bytes"] if free is None else free.total
+            unused = reserved - int(memory.allocated[state]) if free is None else free.total
             row |= {
                 "reserved_bytes": reserved,
                 "free_bytes": unused,
                 "max_free_block_bytes": None if free is None else free.largest,
                 "unused_ratio": unused / reserved if reserved else None,
-                "peak_reserved_bytes": int(memory.reserved[states].max()),
+                "peak_reserved_bytes": int(memory.reserved[states].max()) if memory.has_history else None,
             }
         yield row
 
 
 def _number_made(memory: Memory, allocated: Any) -> dict[str, int | None]:
     """How many allocations were made, and their bytes; None if they cannot be distinguished without addresses."""
-    if not memory.addressed:
+    if not memory.addressed or not memory.has_history:
         return {"allocs": None, "alloc_bytes": None}
     return {"allocs": len(allocated), "alloc_bytes": int(memory.bytes[allocated].sum())}
 
@@ -356,24 +374,24 @@ def _part_rows(requested: RequestedMemory, by: str, at_ns: int | None) -> Iterat
     words = [*named.words, BEFORE]
     total = int(memory.allocated[state])
     unexplained = int(memory.unexplained[state])
+    sums = np.zeros((len(words) + 1, 4), np.int64)
+    for column, group in ((0, alive), (2, allocated)):
+        np.add.at(sums[:, column], numbers[group], memory.bytes[group])
+        np.add.at(sums[:, column + 1], numbers[group], 1)
     rows: dict[str | None, dict[str, Any]] = {}
-    for number in np.unique(numbers[np.union1d(alive, allocated)]).tolist():
-        name = None if number < 0 else words[number]
-        here, new = (group[numbers[group] == number] for group in (alive, allocated))
-        rows[name] = {
-            by: name,
-            "bytes": int(memory.bytes[here].sum()),
-            "allocations": len(here),
-            "allocs": len(new),
-            "alloc_bytes": int(memory.bytes[new].sum()),
-        }
+    # Number -1, of no word, is the last row.
+    for name, (here, count, new, allocs) in zip([*words, None], sums.tolist(), strict=True):
+        if count or allocs:
+            rows[name] = {by: name, "bytes": here, "allocations": count, "allocs": allocs, "alloc_bytes": new}
+            if not memory.has_history:
+                rows[name] |= {"allocs": None, "alloc_bytes": None}
     if unexplained:
         name = UNKNOWN if by == "category" else memory.unexplained_name(state)
         made_here = {"allocs": 0, "alloc_bytes": 0} if memory.addressed else {}
         row = rows.setdefault(name, {by: name, "bytes": 0, **made_here})
         row["bytes"] += unexplained
     shared = memory.place | _moment(memory, state, at_ns)
-    for row in sorted(rows.values(), key=lambda row: (-row["bytes"], -row.get("alloc_bytes", 0), row[by] or "")):
+    for row in sorted(rows.values(), key=lambda row: (-row["bytes"], -(row.get("alloc_bytes") or 0), row[by] or "")):
         yield shared | row | {"share_ratio": row["bytes"] / total if total else None}
 
 
@@ -381,14 +399,20 @@ def _step_rows(requested: RequestedMemory) -> Iterator[dict[str, Any]]:
     import numpy as np
 
     memory = requested.memory
+    allocs = np.flatnonzero(memory.taken >= 0)
+    allocs = allocs[np.argsort(memory.start[allocs], kind="stable")]
+    starts = memory.start[allocs]
     before: int | None = None
     for step in memory.steps:
         states = memory.states_in([(step.start_ns, step.end_ns)])
-        states = states[np.isin(states, requested.states)]
+        if len(states):
+            low, high = np.searchsorted(requested.states, (states[0], states[-1] + 1))
+            states = requested.states[low:high]
         if not len(states):
             continue
         state, last = memory.peak(states), int(states[-1])
-        allocated = np.flatnonzero((memory.taken >= 0) & np.isin(memory.start, states[1:]))
+        low, high = np.searchsorted(starts, (states[0] + 1, last + 1))
+        allocated = allocs[low:high]
         end = int(memory.allocated[last])
         row = memory.place | {
             "at_ns": int(memory.at_ns[state]),

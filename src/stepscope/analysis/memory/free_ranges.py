@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from heapq import heappop, heappush
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ _CHANGES = """
     SELECT address, bytes, kind IN ('segment_alloc', 'segment_map') AS taken FROM allocator_event
     WHERE rank = ? AND span = ? AND device = ? AND time_ns > ?
         AND kind IN ('segment_alloc', 'segment_map', 'segment_free', 'segment_unmap')
-    ORDER BY time_ns DESC
+    ORDER BY time_ns
 """
 
 
@@ -43,16 +44,13 @@ def free_ranges(scope: Scope, memory: Memory, state: int) -> Free | None:
     segments = scope.sql(_SEGMENTS, key).to_pylist()
     if not segments or (memory.address < 0).all():
         return None
-    segments_at_end = {(segment["segment"], segment["segment"] + segment["segment_bytes"]) for segment in segments}
-    at_ns = int(memory.at_ns[state]) if len(memory.time_ns) else 0
-    covered = _ranges(segments_at_end)
-    for change in scope.sql(_CHANGES, [*key, at_ns]).to_pylist():
-        place = change["address"], change["address"] + change["bytes"]
+    places = []
+    if memory.has_history:
+        changes = scope.sql(_CHANGES, [*key, int(memory.at_ns[state])]).to_pylist()
         # Back in time: what was allocated later was not there yet.
-        if change["taken"]:
-            covered = _without(covered, place)
-        else:
-            covered = _ranges([*map(tuple, covered.tolist()), place])
+        places = [(row["address"], row["address"] + row["bytes"], not row["taken"]) for row in changes]
+    places += [(row["segment"], row["segment"] + row["segment_bytes"], True) for row in segments]
+    covered = _covered(places)
     alive = memory.alive(state)
     start = memory.address[alive]
     used = -(-memory.bytes[alive] // _ROUNDED_TO) * _ROUNDED_TO
@@ -60,23 +58,29 @@ def free_ranges(scope: Scope, memory: Memory, state: int) -> Free | None:
     return _between(covered, start[order], (start + used)[order])
 
 
-def _ranges(places: Iterable[tuple[int, int]]) -> Int64s:
-    """Ranges in order. Segments that touch stay separate, because no block crosses them."""
-    return np.array(sorted(places), dtype=np.int64).reshape(-1, 2)
+def _covered(places: list[tuple[int, int, bool]]) -> Int64s:
+    """The ranges that were there: of the places (start, end, there) around an address the first decides.
 
-
-def _without(ranges: Int64s, place: tuple[int, int]) -> Int64s:
-    """The ranges without one that was not there yet."""
-    left: list[tuple[int, int]] = []
-    for start, end in ranges.tolist():
-        if end <= place[0] or start >= place[1]:
-            left.append((start, end))
-            continue
-        if start < place[0]:
-            left.append((start, place[0]))
-        if end > place[1]:
-            left.append((place[1], end))
-    return np.array(left, dtype=np.int64).reshape(-1, 2)
+    Ranges that touch stay separate if different places decide, because no block crosses segments.
+    """
+    edges = sorted({edge for start, end, _ in places for edge in (start, end)})
+    by_start = sorted(range(len(places)), key=lambda number: places[number][0], reverse=True)
+    around: list[int] = []
+    ranges: list[list[int]] = []
+    last = None
+    for low, high in pairwise(edges):
+        while by_start and places[by_start[-1]][0] <= low:
+            heappush(around, by_start.pop())
+        while around and places[around[0]][1] <= low:
+            heappop(around)
+        if not around or not places[around[0]][2]:
+            last = None
+        elif around[0] == last:
+            ranges[-1][1] = high
+        else:
+            last = around[0]
+            ranges.append([low, high])
+    return np.array(ranges, dtype=np.int64).reshape(-1, 2)
 
 
 def _between(segments: Int64s, start: Int64s, end: Int64s) -> Free:

@@ -17,6 +17,8 @@ _FAILED = """
     WHERE e.kind = 'oom' ORDER BY e.rank, e.span, e.device, e.time_ns
 """
 _EXPANDABLE = "SELECT DISTINCT rank, span FROM memory_block WHERE expandable"
+_REPLAYED = 5_000_000
+"""Events of the allocator and allocations that are looked at, over all failures: each is replayed by itself."""
 
 
 class Failure(NamedTuple):
@@ -44,16 +46,22 @@ class Failure(NamedTuple):
 
 
 def failures(scope: Scope, memories: Sequence[Memory]) -> list[Failure]:
-    """The failed allocations in the scope, in order of time by device; `memories` are those of its ranks."""
+    """The failed allocations in the scope, in order of time by device; `memories` are those of its ranks.
+
+    Where there are very many, free places are replayed for the first ones; of the others only totals are known.
+    """
     of = {(row.rank, row.span, row.kind, row.device): row for row in memories}
     expandable = {(row["rank"], row["span"]) for row in scope.sql(_EXPANDABLE).to_pylist()}
+    changes = scope.value("SELECT count(*) FROM allocator_event")
+    left = _REPLAYED
     result = []
     for row in scope.sql(_FAILED).to_pylist():
         memory = of.get((row["rank"], row["span"], row["kind"], row["device"]))
         if memory is None:
             continue
         pending = row["pending_bytes"] or 0
-        free = free_ranges(scope, memory, memory.state_at(row["at_ns"]))
+        free = free_ranges(scope, memory, memory.state_at(row["at_ns"])) if left > 0 else None
+        left -= changes + len(memory.start) + 1_000
         # The places of pending blocks are unknown: the replay counts them as free.
         totals = row["reserved_bytes"], row["allocated_bytes"]
         unused = free.total if free is not None else None if None in totals else totals[0] - totals[1]

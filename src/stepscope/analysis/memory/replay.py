@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -76,6 +77,15 @@ _BLOCKS = f"""
     FROM memory_block LEFT JOIN numbered USING (rank, span, stack_id)
     WHERE state = 'allocated' ORDER BY rank, span, device_kind, device, address
 """
+_RESERVED = """
+    SELECT rank, span, device_kind, device, CASE WHEN bool_and(known) THEN sum(bytes) END::BIGINT AS bytes FROM (
+        SELECT rank, span, device_kind, device, bytes, state IN ('allocated', 'pending', 'free') AS known
+        FROM memory_block
+        UNION ALL SELECT rank, span, device_kind, coalesce(device, -1), NULL, NULL FROM allocator_event
+    ) GROUP BY ALL
+"""
+"""Every device with segments or events of its allocator, and the bytes of its segments if it is known what of them is
+in use."""
 _MARKS = """
     SELECT rank, span, name, time_ns, coalesce(json_extract_string(args, '$.stage'), '') AS stage
     FROM instant WHERE category = 'memory annotation' ORDER BY rank, span, time_ns
@@ -129,7 +139,7 @@ class Memory:
             snapshot's blocks.
         role, category: indices in `ROLES` and `CATEGORIES`.
         operator, module, stack: what made each.
-        steps: the steps whose memory this is, in order.
+        steps: the steps whose memory this is, in order, none before the end of another.
         addressed: whether the events have addresses.
         counted: whether `allocated` is counted from events, because no total was recorded.
     """
@@ -156,6 +166,11 @@ class Memory:
     steps: list[Step]
     addressed: bool
     counted: bool
+
+    @property
+    def has_history(self) -> bool:
+        """Whether events were recorded; else the only state is that of the snapshot, whose moment is not known."""
+        return bool(len(self.time_ns))
 
     @property
     def place(self) -> dict[str, Any]:
@@ -205,10 +220,9 @@ class Memory:
 
     def step_of(self, time_ns: int) -> int | None:
         """The step at a time."""
-        for step in self.steps:
-            if step.start_ns <= time_ns < step.end_ns:
-                return step.number
-        return None
+        after = bisect_right(self.steps, time_ns, key=lambda step: step.start_ns)
+        step = self.steps[after - 1] if after else None
+        return step.number if step is not None and time_ns < step.end_ns else None
 
 
 @once
@@ -223,15 +237,17 @@ def memories(scope: Scope) -> list[Memory]:
     steps = scope.sql(_STEPS).to_pylist()
     keys = ("rank", "span", "device_kind", "device")
     groups, of_blocks = _groups(events, keys), _groups(blocks, keys)
+    reserved = {tuple(row[name] for name in keys): row["bytes"] for row in scope.sql(_RESERVED).to_pylist()}
     memory = []
-    for key in sorted({*groups, *of_blocks}):
+    for key in sorted({*groups, *of_blocks, *reserved}):
         rank, span = key[:2]
         marks_of_span = [row for row in marks if (row["rank"], row["span"]) == (rank, span)]
         ended = [row["end_ns"] for row in ends if (row["rank"], row["span"]) == (rank, span)]
         alive = of_blocks.get(key, blocks.slice(0, 0))
         rows = groups.get(key, events.slice(0, 0))
         of_rank = [row for row in steps if row["rank"] == rank]
-        memory.append(_memory(key, source.get((rank, span), ""), rows, alive, stacks, marks_of_span, ended, of_rank))
+        of_device = rows, alive, reserved.get(key)
+        memory.append(_memory(key, source.get((rank, span), ""), of_device, stacks, marks_of_span, ended, of_rank))
     return memory
 
 
@@ -248,14 +264,14 @@ def _groups(events: pa.Table, keys: tuple[str, ...]) -> dict[tuple[Any, ...], pa
 def _memory(
     key: tuple[Any, ...],
     source: str,
-    events: pa.Table,
-    blocks: pa.Table,
+    of_device: tuple[pa.Table, pa.Table, int | None],
     stacks: list[str],
     marks: list[dict[str, Any]],
     ended: list[int],
     steps: list[dict[str, Any]],
 ) -> Memory:
     rank, span, kind, device = key
+    events, blocks, at_end = of_device
     address, size = _numbers(events, "address"), _numbers(events, "bytes")
     time_ns = _numbers(events, "time_ns")
     addressed = np.flatnonzero(address >= 0)
@@ -285,15 +301,15 @@ def _memory(
     return Memory(
         rank, span, kind, None if device < 0 else device, source,
         time_ns,
-        _states(_totals(events, "allocated", size, bytes_[start == 0]), size),
-        _reserved(events),
+        _states(_totals(events, "allocated", size, bytes_[start == 0]), size, int(bytes_[start == 0].sum())),
+        _reserved(events, at_end),
         start, end, bytes_, place_of, taken, given,
         role,
         categories(start, end, role, role_of_event, np.searchsorted(time_ns, ends, side="right")),
         **texts,
         steps=_steps(steps, marks, time_ns),
         addressed=bool(len(addressed)) or not len(address),
-        counted=not _has_totals(events, "allocated"),
+        counted=bool(len(size)) and not _has_totals(events, "allocated"),
     )  # fmt: skip
 
 
@@ -344,14 +360,16 @@ def _has_totals(events: pa.Table, name: str) -> bool:
     return bool(len(column)) and not column.null_count and int(column.to_numpy().max()) > 0
 
 
-def _states(after: Int64s, size: Int64s) -> Int64s:
+def _states(after: Int64s, size: Int64s, of_blocks: int) -> Int64s:
     """Allocated bytes in each state, including the one before the first event."""
     if not len(after):
-        return np.zeros(1, np.int64)
+        return np.array([of_blocks], np.int64)
     return np.concatenate([after[:1] - size[:1], after])
 
 
-def _reserved(events: pa.Table) -> Int64s | None:
+def _reserved(events: pa.Table, at_end: int | None) -> Int64s | None:
+    if not len(events) and at_end is not None:
+        return np.array([at_end], np.int64)
     if not _has_totals(events, "reserved"):
         return None
     after = _numbers(events, "reserved")
@@ -380,6 +398,10 @@ def _steps(recorded: list[dict[str, Any]], marks: list[dict[str, Any]], time_ns:
             elif _OPTIMIZER_STEP.match(mark["name"]):
                 ends.append(mark["time_ns"])
     if named:
-        return named
+        apart: list[Step] = []
+        for step in sorted(named, key=lambda step: step.start_ns):
+            if not apart or step.start_ns >= apart[-1].end_ns:
+                apart.append(step)
+        return apart
     edges = [first, *(end + 1 for end in ends)]
     return [Step(n, *edge) for n, edge in enumerate(pairwise(edges))]

@@ -123,7 +123,8 @@ def _share_at_peak(facts: Facts, part: str, threshold: Threshold, advice: str) -
         state = memory.peak(memory.states_in(None))
         total = int(memory.allocated[state])
         size = sizes.get((memory.rank, memory.device))
-        if memory.kind == "cpu" or not total or (size and total <= _FILLED.value * size):
+        no_peak = memory.kind == "cpu" or not memory.has_history or not total
+        if no_peak or (size and total <= _FILLED.value * size):
             continue
         alive = memory.alive(state)
         of_part = alive[memory.category[alive] == CATEGORIES.index(part)]

@@ -24,6 +24,17 @@ NOT_KNOWN = -1
 _MAX_BYTES = 1 << 48
 
 
+def checked_integer(value: Any) -> int:
+    """The value, if it is an integer: only that is given to Arrow, whose errors print values, however often they nest.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if type(value) is not int:
+        raise TypeError
+    return value
+
+
 class Events:
     """The events of all devices while they are read: device numbers are known once all are read."""
 
@@ -71,7 +82,7 @@ class Events:
         self.size.append(get("size", 0))
         self.stream.append(get("stream", NOT_KNOWN))
         if "device_free" in event:
-            self.free[len(self.kind) - 1] = event["device_free"]
+            self.free[len(self.kind) - 1] = checked_integer(event["device_free"])
         note = get("user_metadata") or get("compile_context")
         if not note or note == "N/A" or type(note) is not str:
             self.annotation.append(NOT_KNOWN)
@@ -145,12 +156,9 @@ def totals_after(
     grows, shrinks = (
         [kinds[kind] for kind, grown in RESERVES.items() if grown is sign and kind in kinds] for sign in (True, False)
     )
-    reserved: Int64s
-    if grows or shrinks:
-        reserved = _summed(columns.size, np.isin(columns.kind, grows), np.isin(columns.kind, shrinks))
-        reserved += reserved_at_end - int(reserved[-1])
-    else:
-        reserved = np.broadcast_to(np.int64(reserved_at_end), len(columns.kind))
+    reserved = _summed(columns.size, np.isin(columns.kind, grows), np.isin(columns.kind, shrinks))
+    # A device that the process saw and did not use has no events.
+    reserved += reserved_at_end - int(reserved[-1]) if len(reserved) else 0
     return Totals(allocated, pending, reserved)
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from stepscope.formats.plain_pickle import ExcessiveError
 from stepscope.formats.vocabulary import is_program_frame
 
 FORWARD, BACKWARD, OPTIMIZER, ZERO_GRAD, PARAMETERS = (
@@ -31,6 +32,10 @@ _BACKWARD_CPP = re.compile(r"torch::autograd::(?:Engine::|generated::\w+|CppNode
 _OF_MODULES = re.compile(r"(?:^|/)torch/nn/modules/[^/]+$")
 _OPTIMIZER = re.compile(r"optim|adam|sgd|lamb|lion|muon", re.IGNORECASE)
 """In the names of an optimizer's file and its folder."""
+_MAX_SHOWN = 1 << 27
+"""Characters of all texts that are made of the file's."""
+LONGEST_NAME = 1 << 8
+"""Characters that are shown of an annotation, a frame's function, and the end of its file's path."""
 _PLUMBING = re.compile(
     r"torch::(?:unwind|CapturedTraceback|cuda)::|c10::|at::(?:detail|meta|wrapper|structured|create_out|Tensor)"
     r"|.*::redispatch$|.* |_?_?Py|__|pthread|std::|_start$|at::TensorIterator|[^:]*$"
@@ -39,6 +44,9 @@ _PLUMBING = re.compile(
 _BUILDS_MODULE = frozenset({"__init__", "reset_parameters", "_apply", "convert"})
 _MODULE_CALL = frozenset({"_call_impl", "_wrapped_call_impl"})
 _BACKWARD_PYTHON = frozenset({"_engine_run_backward", "run_backward", "backward", "unpack_hook"})
+
+
+_NUMBERS = frozenset({int})
 
 
 class _StackNumber:
@@ -51,9 +59,13 @@ class _StackNumber:
 
 
 class Stacks:
-    """The frames and stacks of a snapshot, each stored once."""
+    """The frames and stacks of a snapshot, each stored once.
+
+    A file refers to one long text as often as it likes, so what is made of texts is limited, and not only the texts.
+    """
 
     def __init__(self) -> None:
+        self._left = _MAX_SHOWN
         self.texts: list[str] = []
         """Each distinct text of a stack, as in `call_stack.frames`."""
         self.text: list[int] = []
@@ -84,8 +96,10 @@ class Stacks:
         number = self._frames.get(key)
         if number is None:
             number = self._frames[key] = len(self._name)
+            name, file = name[:LONGEST_NAME], file[-LONGEST_NAME:]
             python = file.endswith(".py") or (file.startswith("<") and "::" not in name)
             text = f"{file}({line}): {name}" if python else _short(name)
+            self.charge(text)
             self._python.append(python)
             self._program.append(python and is_program_frame(text))
             self._telling.append(not _PLUMBING.match(text))
@@ -105,6 +119,8 @@ class Stacks:
             return -1
         if len(frames) == 1 and type(frames[0]) is _StackNumber:
             return frames[0].number
+        if not _NUMBERS.issuperset(map(type, frames)):
+            raise TypeError  # before hashing: nested tuples would take for ever, or all of the C stack
         key = tuple(frames)
         number = self._stacks.get(key)
         if number is None:
@@ -114,16 +130,26 @@ class Stacks:
         frames[:] = (self._stack_numbers[number],)
         return number
 
+    def charge(self, text: str) -> None:
+        """Counts a text that is made of the file's.
+
+        Raises:
+            ExcessiveError: with it, they are longer than all texts of a file may be.
+        """
+        self._left -= len(text)
+        if self._left < 0:
+            raise ExcessiveError("its texts are longer than those of a snapshot")
+
     def _describe(self, frames: Sequence[int]) -> None:
-        for frame in frames:
-            if type(frame) is not int or frame < 0:
-                raise TypeError
+        if min(frames, default=0) < 0:
+            raise TypeError
         program_frames = [number for number in frames if self._program[number]]
         shown_frames: Sequence[int] = program_frames or [number for number in frames if self._python[number]]
         shown_frames = shown_frames or [number for number in frames if self._telling[number]] or frames
         text = ";".join(self._name[number] for number in shown_frames[:_MAX_FRAMES])
         number = self._numbers.setdefault(text, len(self.texts)) if text else -1
         if number == len(self.texts):
+            self.charge(text)
             self.texts.append(text)
         self.text.append(number)
         self.bare.append(not frames)
@@ -160,7 +186,8 @@ def _role_of_python(name: str, file: str) -> str | None:
         return BACKWARD
     if name == "zero_grad":
         return ZERO_GRAD
-    if _OF_MODULES.search(file):
+    folder, _, _ = f"/{file}".rpartition("/")
+    if folder.endswith("/torch/nn/modules"):
         if name in _MODULE_CALL:
             return FORWARD
         return PARAMETERS if name in _BUILDS_MODULE else None

@@ -32,13 +32,14 @@ from stepscope.formats.cuda_snapshot.events import (
     Columns,
     Events,
     Totals,
+    checked_integer,
     columns_of,
     totals_after,
 )
-from stepscope.formats.cuda_snapshot.frames import BACKWARD, Stacks
+from stepscope.formats.cuda_snapshot.frames import BACKWARD, LONGEST_NAME, Stacks
 from stepscope.formats.cuda_snapshot.page import EmbeddedPickle, looks_like_page
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.plain_pickle import TAKEN, load
+from stepscope.formats.plain_pickle import TAKEN, ExcessiveError, load
 from stepscope.formats.tables import EPOCH_NS, READ, Facts, RankTables, ReadReport, canonical, from_rows
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
@@ -53,6 +54,10 @@ _KIND = "cuda"
 _HEAD_BYTES = 1 << 12
 _LATEST_US = LIMIT // 1000
 _ANNOTATION = "memory annotation"
+_MAX_DEVICES = 128
+"""torch counts devices in 8 bits."""
+_LONGEST_STAGE = 32
+_MAX_SETTINGS, _LONGEST_SETTING = 100, 1_000
 
 
 def looks_like(head: bytes) -> bool:
@@ -78,7 +83,9 @@ def read(member: Member, options: ReadOptions | None = None) -> RankTables:
         top = load(pickled, member.label, snapshot.take)
     try:
         return snapshot.tables(top if isinstance(top, dict) else {}, member.label, options)
-    except (TypeError, OverflowError, ValueError) as error:
+    except ExcessiveError as error:
+        raise _no_snapshot(member.label, str(error)) from error
+    except (KeyError, TypeError, OverflowError, ValueError) as error:
         raise _no_snapshot(member.label, "values are of types that it cannot have") from error
 
 
@@ -99,8 +106,8 @@ class _Blocks:
 
     def __init__(self) -> None:
         self.address, self.size, self.requested = array("q"), array("q"), array("q")
-        self.stack = array("i")
-        self.state: list[str] = []
+        self.stack, self.state = array("i"), array("i")
+        self.states: dict[str, int] = {}
         self.segments: list[tuple[dict[str, Any], int]] = []
         """Each segment's own fields, and its number of blocks."""
 
@@ -123,8 +130,12 @@ class _Snapshot:
             self._take_block(entry)
             return TAKEN
         if "blocks" in entry and "total_size" in entry:
-            blocks = entry.pop("blocks")
-            self.blocks.segments.append((dict(entry), len(blocks)))
+            count = len(entry.pop("blocks"))
+            if not count:
+                # The device's memory is held, whatever lies in it.
+                unknown = {"size": entry["total_size"], "state": "unknown", "address": entry.get("address", NOT_KNOWN)}
+                self._take_block(unknown)
+            self.blocks.segments.append((dict(entry), max(count, 1)))
             return TAKEN
         return entry
 
@@ -140,22 +151,27 @@ class _Snapshot:
         blocks.size.append(size)
         blocks.requested.append(requested)
         blocks.stack.append(self.stacks.stack(frames))
-        blocks.state.append(_STATES.get(block["state"], str(block["state"])))
+        state = block["state"]
+        if type(state) is not str:
+            raise TypeError
+        blocks.state.append(blocks.states.setdefault(_STATES.get(state, state), len(blocks.states)))
 
     def tables(self, top: dict[Any, Any], label: str, options: ReadOptions) -> RankTables:
         """The rows of all that was read."""
         if not (len(self.events) or self.blocks.segments):
             raise _no_snapshot(label, "it holds neither segments nor events")
-        lists = [events for events in top.get("device_traces") or () if isinstance(events, list)]
-        if sum(map(len, lists)) != len(self.events) and len(self.events):
+        lists = top.get("device_traces") or []
+        counts = [len(events) if isinstance(events, list) else -1 for events in lists]
+        if sum(counts) != len(self.events) or -1 in counts or len(counts) > _MAX_DEVICES:
             raise _no_snapshot(label, "its events are not in lists of devices")
         block = self._block_table()
         parts: list[tuple[int, Columns, Totals]] = []
         first = 0
-        for device, rows in enumerate(lists):
-            columns = columns_of(self.events, first, first + len(rows))
-            parts.append((device, columns, self._totals(device, columns, block)))
-            first += len(rows)
+        for device, count in enumerate(counts):
+            if count:  # a process has a list for each device that it sees
+                columns = columns_of(self.events, first, first + count)
+                parts.append((device, columns, self._totals(device, columns, block)))
+                first += count
         marks = [mark for mark in top.get("external_annotations") or () if isinstance(mark, dict)]
         marked = [
             (mark, time_us) for mark in marks if (time_us := integer(mark.get("time_us"), below=_LATEST_US)) is not None
@@ -164,14 +180,15 @@ class _Snapshot:
             self.report.note("wrong_type", count=self.events.wrong)
         if len(marked) < len(marks):
             self.report.drop("no_time", len(marks) - len(marked))
-        times = [int(columns.time_us[0]) for _, columns, _ in parts if len(columns.time_us)]
+        times = [int(columns.time_us[0]) for _, columns, _ in parts]
         origin = min([*times, *(time for _, time in marked)], default=0)
         facts = _facts()
         if self.events.untimed:
             self.report.note("no_moments", count=self.events.untimed)
         elif origin * 1000 >= EPOCH_NS:
             facts.start_epoch_ns = origin * 1000
-        facts.metadata = {name: top[name] for name in ("allocator_settings",) if isinstance(top.get(name), dict)}
+        if isinstance(settings := top.get("allocator_settings"), dict):
+            facts.metadata = {"allocator_settings": _settings(settings)}
         self.report.read = len(self.events) + block.num_rows
         stacks = self.stacks
         return RankTables(
@@ -184,8 +201,8 @@ class _Snapshot:
                 "allocator_event", [canonical(self._allocator_rows(*part, origin), "allocator_event") for part in parts]
             ),
             memory_block=canonical(block, "memory_block"),
-            instant=_annotations(marked, origin),
-            device=_devices({device for device, columns, _ in parts if len(columns.kind)}, block),
+            instant=self._annotations(marked, origin),
+            device=_devices({device for device, _, _ in parts}, block),
             call_stack=canonical(pa.table({"stack_id": range(len(stacks.texts)), "frames": stacks.texts}), "call_stack")
             if stacks.texts and options.python_stack
             else READ["call_stack"].empty_table(),
@@ -198,6 +215,10 @@ class _Snapshot:
         alive = used["address"].to_numpy(), size.to_numpy()
         reserved = int(pc.sum(here["bytes"]).as_py() or 0)
         return totals_after(columns, self.events.kinds, alive, reserved)
+
+    def _stated(self, **totals: np.ndarray[Any, Any]) -> dict[str, Any]:
+        """Totals counted back from what the segments hold at the end: none if the file has no segments."""
+        return totals if self.blocks.segments else {}
 
     def _memory_rows(self, device: int, columns: Columns, totals: Totals, origin: int) -> pa.Table:
         kinds = self.events.kinds
@@ -212,8 +233,9 @@ class _Snapshot:
                 "device": pa.array(np.full(len(rows), device, np.int32)),
                 "address": columns.address[rows],
                 "bytes": np.where(taken[rows], size, -size),
-                "total_allocated_bytes": totals.allocated[rows],
-                "total_reserved_bytes": totals.reserved[rows],
+                **self._stated(
+                    total_allocated_bytes=totals.allocated[rows], total_reserved_bytes=totals.reserved[rows]
+                ),
                 "stream": _nullable(columns.stream[rows]),
                 "annotation": _words(columns.annotation[rows], list(self.events.annotations)),
                 **self._of_stacks(stack, taken[rows]),
@@ -234,13 +256,34 @@ class _Snapshot:
                 "address": _nullable(columns.address[rows]),
                 "bytes": columns.size[rows],
                 "device_free_bytes": pa.array([columns.free.get(row) for row in rows.tolist()], pa.int64()),
-                "total_allocated_bytes": totals.allocated[rows],
-                "total_pending_bytes": totals.pending[rows],
-                "total_reserved_bytes": totals.reserved[rows],
+                **self._stated(
+                    total_allocated_bytes=totals.allocated[rows],
+                    total_pending_bytes=totals.pending[rows],
+                    total_reserved_bytes=totals.reserved[rows],
+                ),
                 "stream": _nullable(columns.stream[rows]),
                 "stack_id": of_stacks["stack_id"],
             }
         )
+
+    def _annotations(self, marked: list[tuple[dict[Any, Any], int]], origin: int) -> pa.Table:
+        names, places = [], []
+        for mark, _ in marked:
+            name, stage, device = mark.get("name"), mark.get("stage"), mark.get("device")
+            names.append(name[:LONGEST_NAME] if type(name) is str else "")
+            self.stacks.charge(names[-1])
+            place = {"stage": stage} if type(stage) is str and len(stage) <= _LONGEST_STAGE else {}
+            places.append(json.dumps(place | ({"device": device} if type(device) is int else {})))
+        count = len(marked)
+        rows = {
+            "time_ns": [(time - origin) * 1000 for _, time in marked],
+            "category": [_ANNOTATION] * count,
+            "name": names,
+            "pid": [""] * count,
+            "tid": [""] * count,
+            "args": places,
+        }
+        return pa.table(rows, schema=READ["instant"])
 
     def _of_stacks(self, stack: np.ndarray[Any, Any], taken: Any) -> dict[str, Any]:
         """What the stacks of some rows show; -1 for no stack.
@@ -271,40 +314,42 @@ class _Snapshot:
 
     def _block_table(self) -> pa.Table:
         blocks = self.blocks
+        segments = [fields for fields, _ in blocks.segments]
         counts = [count for _, count in blocks.segments]
         if sum(counts) != len(blocks.size):
             raise TypeError
-        segment = np.repeat(np.arange(len(counts)), counts)
+        segment = pa.array(np.repeat(np.arange(len(counts)), counts))
 
-        def of_segment(name: str, kind: pa.DataType) -> pa.Array:
-            values = pa.array([fields.get(name) for fields, _ in blocks.segments], kind)
-            return values.take(pa.array(segment))
+        def numbers(name: str) -> pa.Array:
+            return pa.array([checked_integer(fields[name]) for fields in segments], pa.int64()).take(segment)
 
         address = np.frombuffer(blocks.address, dtype=np.int64)
         size = np.frombuffer(blocks.size, dtype=np.int64)
-        start = of_segment("address", pa.int64())
+        start, device = numbers("address"), numbers("device")
+        if not all(0 <= number < _MAX_DEVICES for number in pc.unique(device).to_pylist()):
+            raise TypeError
         if len(address) and (address < 0).any():
             # torch up to 2.0 does not say where a block is: blocks follow one another.
             inside = np.cumsum(size) - size
             first = np.repeat(np.append(0, np.cumsum(counts))[:-1], counts)
             address = start.to_numpy(zero_copy_only=False) + inside - inside[first]
-        pools = [_private(fields.get("segment_pool_id")) for fields, _ in blocks.segments]
+        pools = [_private(fields.get("segment_pool_id")) for fields in segments]
+        expandable = [value if type(value := fields.get("is_expandable")) is bool else None for fields in segments]
         stack = np.frombuffer(blocks.stack, dtype=np.int32)
-        states = sorted(set(blocks.state))
         return pa.table(
             {
                 "device_kind": pa.array([_KIND] * len(size), pa.string()),
-                "device": of_segment("device", pa.int32()),
+                "device": device.cast(pa.int32()),
                 "segment": start,
-                "segment_bytes": of_segment("total_size", pa.int64()),
-                "pool": of_segment("segment_type", pa.string()).dictionary_encode(),
-                "private_pool": pa.array(pools, pa.string()).take(pa.array(segment)),
-                "expandable": of_segment("is_expandable", pa.bool_()),
-                "stream": of_segment("stream", pa.int64()),
+                "segment_bytes": numbers("total_size"),
+                "pool": _encoded([fields.get("segment_type") for fields in segments]).take(segment),
+                "private_pool": pa.array(pools, pa.string()).take(segment),
+                "expandable": pa.array(expandable, pa.bool_()).take(segment),
+                "stream": numbers("stream"),
                 "address": address,
                 "bytes": size,
                 "requested_bytes": _nullable(np.frombuffer(blocks.requested, dtype=np.int64)),
-                "state": _words(np.array([states.index(state) for state in blocks.state]), states),
+                "state": _words(np.frombuffer(blocks.state, dtype=np.int32), list(blocks.states)),
                 **self._of_stacks(stack, np.zeros(len(size), bool)),
             }
         )
@@ -320,29 +365,41 @@ def _words(numbers: np.ndarray[Any, Any], names: list[str]) -> pa.DictionaryArra
     return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string()))
 
 
+def _encoded(texts: list[Any]) -> pa.DictionaryArray:
+    """Texts as numbers of the distinct ones; what is no text is NULL."""
+    words: dict[str, int] = {}
+    numbers = [words.setdefault(text, len(words)) if type(text) is str else NOT_KNOWN for text in texts]
+    return _words(np.array(numbers, dtype=np.int32), list(words))
+
+
 def _private(pool: Any) -> str | None:
-    return None if not pool or tuple(pool) == (0, 0) else ",".join(map(str, pool))
+    if not pool:
+        return None
+    if type(pool) not in (tuple, list) or len(pool) != 2:
+        raise TypeError
+    first, second = map(checked_integer, pool)
+    return f"{first},{second}" if first or second else None
+
+
+def _settings(settings: dict[Any, Any]) -> dict[str, Any]:
+    """The numbers and short texts among the allocator's settings, and those in a dictionary among them."""
+    plain: dict[str, Any] = {}
+    for name, value in list(settings.items())[:_MAX_SETTINGS]:
+        if type(value) in (int, float, bool) or (type(value) is str and len(value) <= _LONGEST_SETTING):
+            plain[str(name)] = value
+        elif isinstance(value, dict) and value is not settings:
+            plain[str(name)] = {
+                str(key): inner
+                for key, inner in list(value.items())[:_MAX_SETTINGS]
+                if type(inner) in (int, float, bool)
+            }
+    return plain
 
 
 def _joined(name: str, parts: list[pa.Table]) -> pa.Table:
     if not parts:
         return READ[name].empty_table()
     return pa.concat_tables(parts, promote_options="permissive")
-
-
-def _annotations(marked: list[tuple[dict[Any, Any], int]], origin: int) -> pa.Table:
-    rows = [
-        {
-            "time_ns": (time - origin) * 1000,
-            "category": _ANNOTATION,
-            "name": str(mark.get("name", "")),
-            "pid": "",
-            "tid": "",
-            "args": json.dumps({key: mark[key] for key in ("stage", "device") if key in mark}),
-        }
-        for mark, time in marked
-    ]
-    return from_rows("instant", rows)
 
 
 def _devices(used: set[int], block: pa.Table) -> pa.Table:
