@@ -334,7 +334,9 @@ class _Snapshot:
             first = np.repeat(np.append(0, np.cumsum(counts))[:-1], counts)
             address = start.to_numpy(zero_copy_only=False) + inside - inside[first]
         pools = [_private(fields.get("segment_pool_id")) for fields in segments]
-        expandable = [value if type(value := fields.get("is_expandable")) is bool else None for fields in segments]
+        expandable = [fields.get("is_expandable") for fields in segments]
+        if not {bool, type(None)}.issuperset(map(type, expandable)):
+            raise TypeError
         stack = np.frombuffer(blocks.stack, dtype=np.int32)
         return pa.table(
             {
