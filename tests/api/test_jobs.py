@@ -49,16 +49,12 @@ def test_the_first_rows_are_those_of_each_job(unlike):
 
 def test_files_that_no_job_has_are_told_once(unlike):
     (unlike / "notes.json").write_text("{}")
+    (unlike / "cut.pt.trace.json.gz").write_bytes(b"\x1f\x8b\x08")
     with stepscope.open(unlike) as trace:
         rows = trace.sources().rows()
         assert [row["job"] for row in rows if row["left_out"] is None] == ["a", "b", "b"]
-        assert [row["job"] for row in rows if row["left_out"] is not None] == [None]
-        assert len(trace.sources(columns=["left_out"])) == 5
-
-
-def test_a_recording_that_no_job_has_is_checked_once(unlike):
-    (unlike / "cut.pt.trace.json.gz").write_bytes(b"\x1f\x8b\x08")
-    with stepscope.open(unlike) as trace:
+        assert [row["job"] for row in rows if row["left_out"] is not None] == [None, None]
+        assert len(trace.sources(columns=["left_out"])) == 7
         rows = [row for row in trace.checks().rows() if row["check"] == "left_out"]
         assert [row["job"] for row in rows] == [None]
         told = [one for one in trace.operators().checks if one["check"] == "left_out"]
@@ -238,18 +234,14 @@ def test_what_a_killed_import_of_several_jobs_left_is_removed(unlike, tmp_path):
 
 
 def test_ranks_of_several_jobs_are_those_that_each_has(unlike, tmp_path):
-    kept = import_source(unlike, tmp_path / "kept", ranks=[1])
-    with stepscope.open(kept) as trace:
-        assert trace.ranks == (1,)
-    with pytest.raises(UsageError, match="no rank 7") as caught:
-        import_source(unlike, tmp_path / "seven", ranks=[7])
-    assert caught.value.hint == "it has rank 0, 1"
-
-
-def test_a_rank_that_a_single_file_is_not_of_is_refused(unlike, tmp_path):
-    with pytest.raises(UsageError, match="no rank 7"):
-        import_source(unlike / "a.json", tmp_path / "seven", ranks=[7])
-    assert not (tmp_path / "seven").exists()
+    for ranks, kept in (([1], {"b": (1,)}), ([0, 1], {"a": (0,), "b": (0, 1)})):
+        with stepscope.open(import_source(unlike, tmp_path / "kept", ranks=ranks)) as trace:
+            assert tuple(job.ranks for job in trace.jobs.values()) == tuple(kept.values())
+    for source, hint in ((unlike, "it has rank 0, 1"), (unlike / "a.json", "it has rank 0")):
+        with pytest.raises(UsageError, match="no rank 7") as caught:
+            import_source(source, tmp_path / "seven", ranks=[7])
+        assert caught.value.hint == hint
+        assert not (tmp_path / "seven").exists()
 
 
 def test_without_the_cache_nothing_is_kept(unlike, own_cache):
@@ -289,9 +281,3 @@ def test_a_job_without_the_steps_that_are_kept_is_left_out(tmp_path):
     assert caught.value.hint == "it has step 3, 4"
     with stepscope.open(tmp_path / "runs", steps=[3]) as trace:
         assert trace.step_numbers == (3,)
-
-
-def test_ranks_that_only_one_of_the_jobs_has_are_kept_of_it(unlike, tmp_path):
-    kept = import_source(unlike, tmp_path / "kept", ranks=[0, 1])
-    with stepscope.open(kept) as trace:
-        assert {name: job.ranks for name, job in trace.jobs.items()} == {"a": (0,), "b": (0, 1)}

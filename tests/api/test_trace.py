@@ -117,10 +117,9 @@ def test_a_narrowed_trace_keeps_to_its_ranks_and_steps(store):
 
 
 def test_unknown_ranks_and_steps_are_refused_at_once(store):
-    with pytest.raises(UsageError, match="no rank 9"):
-        Trace(store, ranks=[9])
-    with pytest.raises(UsageError, match="no step 9"):
-        Trace(store, steps=[9])
+    for unknown in ({"ranks": [9]}, {"steps": [9]}):
+        with pytest.raises(UsageError, match=r"no (rank|step) 9"):
+            Trace(store, **unknown)
 
 
 @pytest.mark.parametrize(
@@ -145,25 +144,20 @@ def test_an_argument_of_another_type_is_refused_in_our_words(store, given):
     assert "=" in refused.value.hint
 
 
-def test_what_is_no_path_is_refused_in_our_words():
-    with pytest.raises(UsageError, match="not a path"):
-        stepscope.open(7)
-
-
-@pytest.mark.parametrize("name", ["", "a\0b"])
-def test_an_empty_name_is_not_the_working_directory(name):
-    with pytest.raises(SourceError, match="is not the name of a file or folder"):
-        stepscope.open(name)
-
-
-def test_what_is_no_sql_is_refused_in_our_words(store):
-    with pytest.raises(UsageError, match="3 is not SQL"):
-        Trace(store).sql(3)
-
-
-def test_what_is_no_recording_cannot_be_compared(store):
-    with pytest.raises(UsageError, match="3 is not a recording"):
-        stepscope.diff(Trace(store), 3)
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda _: stepscope.open(7), "not a path"),
+        # An empty name is not the working directory.
+        (lambda _: stepscope.open(""), "is not the name of a file or folder"),
+        (lambda _: stepscope.open("a\0b"), "is not the name of a file or folder"),
+        (lambda trace: trace.sql(3), "3 is not SQL"),
+        (lambda trace: stepscope.diff(trace, 3), "3 is not a recording"),
+    ],
+)
+def test_an_argument_that_means_nothing_is_refused_in_our_words(store, ask, said):
+    with pytest.raises((SourceError, UsageError), match=said):
+        ask(Trace(store))
 
 
 def test_more_rows_than_a_machine_counts_are_all(store):
@@ -213,12 +207,10 @@ def test_a_store_is_opened_where_it_lies(tmp_path):
     assert directory.exists()
 
 
-def test_a_store_cannot_be_read_anew(tmp_path):
-    directory = directory_of(tmp_path / "store")
+@pytest.mark.parametrize("reading", [{"window": (0, 5)}, {"python_stack": False}])
+def test_a_store_cannot_be_read_anew(tmp_path, reading):
     with pytest.raises(UsageError, match="is a store"):
-        stepscope.open(directory, window=(0, 5))
-    with pytest.raises(UsageError, match="is a store"):
-        stepscope.open(directory, python_stack=False)
+        stepscope.open(directory_of(tmp_path / "store"), **reading)
 
 
 def test_strict_refuses_a_store_of_damaged_files(tmp_path):

@@ -21,10 +21,6 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def test_a_command_that_is_not_on_the_path_has_its_own(environment: Path) -> None:
-    assert invoked_as() == ".venv/bin/stepscope"
-
-
 @pytest.mark.parametrize("where", ["other", ".venv/bin"])
 def test_where_the_shell_would_not_find_it_is_the_whole_path(
     where: str, environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -33,15 +29,20 @@ def test_where_the_shell_would_not_find_it_is_the_whole_path(
     assert invoked_as() == str(environment / "stepscope")
 
 
-def test_on_the_path_it_is_its_name(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(environment))
-    assert invoked_as() == "stepscope"
-
-
-def test_another_one_on_the_path_is_exclude_current(environment: Path, tmp_path: Path) -> None:
-    (tmp_path / "other" / "stepscope").write_text("#!/bin/sh\n")
-    (tmp_path / "other" / "stepscope").chmod(0o755)
-    assert invoked_as() == ".venv/bin/stepscope"
+@pytest.mark.parametrize(
+    ("path", "command", "typed"),
+    [
+        ("other", None, ".venv/bin/stepscope"),
+        (".venv/bin", None, "stepscope"),
+        ("other", "other/stepscope", ".venv/bin/stepscope"),
+    ],
+)
+def test_it_is_its_name_where_the_shell_finds_this_one(environment: Path, monkeypatch, path, command, typed) -> None:
+    if command is not None:
+        Path(command).write_text("#!/bin/sh\n")
+        Path(command).chmod(0o755)
+    monkeypatch.setenv("PATH", str(Path(path).absolute()))
+    assert invoked_as() == typed
 
 
 def test_without_a_command_it_is_the_module(environment: Path) -> None:

@@ -62,23 +62,27 @@ def test_what_cannot_be_meant_is_refused_before_anything_runs(run, words, expect
     assert expected in ran.err
 
 
-def test_what_took_the_devices_time_is_shown_of_this_ranks_files(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    kernel = {"cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "args": {"stream": 7}}
-    trace = tmp_path / "rank8.json"
-    events = [{"ph": "X", "ts": 1.0, "dur": 2.0, **kernel}]
-    trace.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
-    show([trace], "summary")
-    assert "gemm" in capsys.readouterr().out
-    show([tmp_path / "none"], "summary")
-    assert "no such file" in capsys.readouterr().err
+TRACE = {
+    "schemaVersion": 1,
+    "traceEvents": [
+        {"ph": "X", "ts": 1.0, "dur": 2.0, "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "args": {"stream": 7}}
+    ],
+}
+ONEDNN = "onednn_verbose,exec,cpu,matmul,brgemm,undef,src_f32::blocked:ab:f0,,,2x3:3x4,0.5\n"
 
 
-def test_a_tool_whose_output_another_question_reads_shows_that(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("name", "text", "question", "shown"),
+    [
+        ("rank8.json", json.dumps(TRACE), "summary", "gemm"),
+        ("none", None, "summary", "no such file"),
+        ("rank0.onednn.txt", ONEDNN, "onednn", "matmul"),
+    ],
+)
+def test_what_a_tool_recorded_is_shown_by_the_question_for_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str | None, question: str, shown: str
 ) -> None:
-    log = tmp_path / "rank0.onednn.txt"
-    log.write_text("onednn_verbose,exec,cpu,matmul,brgemm,undef,src_f32::blocked:ab:f0,,,2x3:3x4,0.5\n")
-    show([log], "onednn")
-    assert "matmul" in capsys.readouterr().out
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    show([tmp_path / name], question)
+    assert shown in "".join(capsys.readouterr())

@@ -24,15 +24,6 @@ def traces(tmp_path) -> Path:
     return folder
 
 
-def test_a_file_alone_has_the_rank_that_its_name_states(run, tmp_path):
-    file = tmp_path / "rank8.node3.json"
-    file.write_text(json.dumps({"traceEvents": EVENTS}))
-    ran = run("import", str(file), "-o", str(tmp_path / "store"), "--csv")
-    head, row = ran.out.splitlines()
-    told = dict(zip(head.split(","), row.split(","), strict=True))
-    assert (told["rank"], told["rank_rule"]) == ("8", "file name")
-
-
 def test_import_says_what_became_of_each_file(run, traces, tmp_path):
     (traces / "twice.json").write_bytes((traces / "trace.json").read_bytes())
     ran = run("import", str(traces), "-o", str(tmp_path / "store"), "--csv")

@@ -87,9 +87,7 @@ def export(target: Path, *sources: Path, **narrowed: Any) -> list[dict[str, Any]
         stepscope.open(*sources, cache=False) as opened,
         Scope(opened.store, part=event_filter(window=window), **narrowed) as scope,
     ):
-        write_trace_events(scope, target)
-    events: list[dict[str, Any]] = json.loads(target.read_text())["traceEvents"]
-    return events
+        return events_of(scope, target)
 
 
 def test_what_a_graph_replays_has_the_operator_of_its_capture(tmp_path: Path) -> None:
@@ -113,6 +111,12 @@ def test_what_a_graph_replays_has_the_operator_of_its_capture(tmp_path: Path) ->
     found = {one["name"]: one["args"].get("stepscope", {}) for one in written if one.get("cat") == "kernel"}  # fmt: skip
     assert found["gemm"]["operator"] == "aten::linear"
     assert "operator" not in found["relu"]
+
+
+def events_of(scope: Scope, target: Path) -> list[dict[str, Any]]:
+    write_trace_events(scope, target)
+    events: list[dict[str, Any]] = json.loads(target.read_text())["traceEvents"]
+    return events
 
 
 def assert_same(source: Path, exported: Path) -> None:
@@ -234,9 +238,7 @@ def test_added_tracks_show_steps_the_queue_and_bandwidth(write: Any, tmp_path: P
 def test_the_critical_path_is_a_track_of_the_ranks_that_it_runs_on(
     window: tuple[int, int] | None, expected: list[Any], make_scope: Any, tmp_path: Path
 ) -> None:
-    target = tmp_path / "out.json"
-    write_trace_events(make_scope(matched(), part=EventFilter(window=window)), target)
-    events = json.loads(target.read_text())["traceEvents"]
+    events = events_of(make_scope(matched(), part=EventFilter(window=window)), tmp_path / "out.json")
     tracks = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e.get("name") == "thread_name"}
     ranks = {e["pid"]: e["args"]["name"] for e in events if e.get("name") == "process_name"}
     path = [
@@ -264,9 +266,7 @@ def test_modules_of_the_device_are_slices_inside_those_they_are_part_of(make_sco
             for start, dur, module in work
         ],
     }
-    target = tmp_path / "out.json"
-    write_trace_events(make_scope(rows), target)
-    events = json.loads(target.read_text())["traceEvents"]
+    events = events_of(make_scope(rows), tmp_path / "out.json")
     found = [
         (e["name"], round(e["ts"] * 1000) - 1000, round(e["dur"] * 1000), e["args"]["path"])
         for e in events
@@ -290,21 +290,10 @@ def test_what_crossed_is_read_again_on_its_own_thread(tmp_path: Path) -> None:
     source.write_text(json.dumps(made))
     events = export(exported, source)
     assert crossing(events) == []
-    tracks = {e["tid"] for e in events if e["ph"] == "X" and e["pid"] == 10}
-    assert len(tracks) == 3
-    assert_same(source, exported)
-
-
-def test_slices_that_cross_stand_on_further_tracks(make_scope: Any, tmp_path: Path) -> None:
-    slices = [(0, 10), (5, 10), (6, 2), (12, 10), (30, 5)]
-    rows = {"host_event": [{"name": "x", "start_ns": a, "dur_ns": b} for a, b in slices]}
-    target = tmp_path / "out.json"
-    write_trace_events(make_scope(rows), target)
-    events = json.loads(target.read_text())["traceEvents"]
-    assert crossing(events) == []
-    assert len({e["tid"] for e in events if e["ph"] == "X"}) == 2
+    assert len({e["tid"] for e in events if e["ph"] == "X" and e["pid"] == 10}) == 3
     names = [e["args"]["name"] for e in events if e["name"] == "thread_name"]
     assert sum(name.endswith("(overlapping)") for name in names) == 1
+    assert_same(source, exported)
 
 
 _SLICES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 15)), max_size=60)
