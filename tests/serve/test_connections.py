@@ -74,7 +74,8 @@ from stepscope.store import memory
 trace = Trace(literal_store({}))
 trace.sql("SELECT 1")
 memory.query_limit = lambda: 256 << 20
-memory.limit_data()
+limited = memory.limited_data()
+limited.__enter__()
 for query in ("SELECT repeat('x', 3000000000)", "SELECT length(repeat('x', 3000000000))"):
     try:
         trace.sql(query)

@@ -13,7 +13,8 @@ from stepscope.base.quoting import printable
 
 ERRORS = {
     "out-of-memory": (
-        "The recording, or the answer, needs more memory than the machine has. A part of it may fit: fewer "
+        "The recording, or the answer, needs more memory than the machine has, or a query more than queries may take "
+        "(a quarter of it, at most 4 GiB). A part of it may fit: fewer "
         "ranks (`--rank`), fewer steps (`stepscope import SRC --steps 3-5 -o DIR`), or no Python frames "
         "(`--no-python-stack`)."
     )

@@ -15,7 +15,7 @@ from stepscope.base.errors import StepScopeError
 from stepscope.cli.choices import reading_options, sources_argument
 from stepscope.cli.opened import compare_option, opened_recordings, time_limit_option
 from stepscope.cli.terminal.printing import print_err
-from stepscope.store.memory import limit_data
+from stepscope.store.memory import limited_data
 
 if TYPE_CHECKING:
     from stepscope.serve.asking import Recordings
@@ -55,8 +55,8 @@ def command(
             recordings.result(_AT_ONCE_SECONDS)
         if sys.stdin.isatty():
             print_err("An agent's program starts this command and writes to it. Ctrl-C ends it.")
-        limit_data()
-        serve_agent(recordings, limit_s=time_limit)
+        with limited_data():
+            serve_agent(recordings, limit_s=time_limit)
 
 
 def _opening(

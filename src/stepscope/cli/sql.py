@@ -10,6 +10,7 @@ from stepscope.cli.choices import filter_options, form_options, narrowing_option
 from stepscope.cli.terminal.output import chosen_form, print_answer
 from stepscope.cli.terminal.progress import open_watched
 from stepscope.query.declare import Filter
+from stepscope.store.memory import limited_data
 
 
 @click.command(name="sql", short_help="Runs your own read-only SQL over a recording's tables.")
@@ -40,6 +41,6 @@ def command(
     are computed.
     """
     form = chosen_form(given)
-    with open_watched(*sources, job=job, **reading) as trace:
+    with open_watched(*sources, job=job, **reading) as trace, limited_data():
         answer = trace.sql(text, rank=ranks, step=steps, name=name, under=under, window=window)
-    print_answer(answer, form, all_columns=True)
+        print_answer(answer, form, all_columns=True)

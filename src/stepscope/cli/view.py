@@ -20,7 +20,7 @@ import click
 from stepscope.cli.choices import reading_options, sources_argument
 from stepscope.cli.opened import compare_option, opened_recordings, time_limit_option
 from stepscope.cli.terminal.printing import print_err, print_out
-from stepscope.store.memory import limit_data
+from stepscope.store.memory import limited_data
 
 if TYPE_CHECKING:
     from stepscope.serve.policy import Policy
@@ -84,8 +84,8 @@ def command(
             if not no_browser and _has_browser():
                 _open(policy.link, stack)
 
-        limit_data()
-        runs_on = serve(recordings, policy, bound, limit_s=time_limit, ready=ready, meanwhile=recordings.prepare)
+        with limited_data():
+            runs_on = serve(recordings, policy, bound, limit_s=time_limit, ready=ready, meanwhile=recordings.prepare)
     print_err("stepscope view: ended")
     if runs_on:
         # If DuckDB cannot stop a query, its library would complain at length when Python unloads it.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import resource
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,16 +46,21 @@ def query_limit() -> int:
     return min(max(import_limit() or _OF_QUERIES, MINIMUM), _OF_QUERIES)
 
 
-def limit_data() -> None:
+@contextmanager
+def limited_data() -> Iterator[None]:
     """Makes allocations of this process fail beyond what queries may take: DuckDB's own limit leaves out the text of a
     single value, as of repeat('x', 4000000000). Only Linux counts what RLIMIT_DATA is about; elsewhere nothing happens.
     """
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with suppress(OSError, ValueError, IndexError):
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
         data = pages * resource.getpagesize() + query_limit() + _OTHER_DATA + round(processors()) * _OF_THREAD
-        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         if soft == resource.RLIM_INFINITY or data < soft:
             resource.setrlimit(resource.RLIMIT_DATA, (data, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def rank_limit(given: int | None, ranks: int) -> int:
