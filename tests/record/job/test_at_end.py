@@ -104,6 +104,19 @@ def test_saving_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
     assert _terminated(tmp_path, code)[0] == -signal.SIGTERM
 
 
+def test_threads_that_wait_for_the_interpreter_have_it_before_python_ends(tmp_path: Path) -> None:
+    """Inside torch they would abort the process; here the main thread gives the interpreter to nobody by itself."""
+    code = (
+        "import atexit\n"
+        "at_end._PASS_SECONDS, done, ends = 1, [], threading.Event()\n"
+        "sys.setswitchinterval(1000)\n"
+        "atexit.register(lambda: print(done))\n"  # the last of all handlers
+        "AtEnd(stop=ends.set)\n"
+        "threading.Thread(target=lambda: (ends.wait(), done.append('passed')), daemon=True).start()\n"
+    )
+    assert _left(tmp_path, code) == (0, "['passed']\n", "")
+
+
 def test_a_forked_child_ends_as_without_us(tmp_path: Path) -> None:
     code = (
         "AtEnd(save=save)\n"

@@ -32,6 +32,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 from collections.abc import Callable
 from multiprocessing import util
 from types import FrameType
@@ -41,6 +42,7 @@ from stepscope.record.job.exit_reason import set_exit_reason
 from stepscope.record.targets.patches import Patch
 
 PATIENCE_SECONDS = 5.0
+_PASS_SECONDS = 0.02
 _MAX_FILES = 8192  # in a process that may open more files, its file table does not grow beyond this many
 _CREDENTIALS = struct.Struct("3i")  # process, user, group: unix(7)
 
@@ -69,6 +71,7 @@ class AtEnd:
     ) -> None:
         self.stop, self.save, self.leave, self.report = stop, save, leave, report
         self._finalizer: util.Finalize | None = None
+        _pass_at_end()
         if stop is not None:
             atexit.register(stop)
             # Processes of multiprocessing exit without atexit, but run their own finalizers.
@@ -82,6 +85,22 @@ class AtEnd:
         if self._finalizer is not None:
             self._finalizer.cancel()
         _TERMINATION.remove(self)
+
+
+@functools.cache
+def _pass_at_end() -> None:
+    """Lets the job's threads out of torch after our own exit handlers, which run before this one.
+
+    Where Python ends, a daemon thread that returns from an operator aborts the process. Threads that wait for the
+    interpreter inside torch, because we work, would be more of those than without us.
+    """
+
+    def let_pass() -> None:
+        main = threading.main_thread()
+        if any(thread is not main and not thread.name.startswith("stepscope-") for thread in threading.enumerate()):
+            time.sleep(_PASS_SECONDS)
+
+    atexit.register(let_pass)
 
 
 class _Socket:
