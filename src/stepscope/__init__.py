@@ -36,32 +36,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "StepScopeError",
-    "Table",
-    "Trace",
-    "__version__",
-    "capture",
-    "chart",
-    "diff",
-    "generate_schedule",
-    "import_source",
-    "include_path",
-    "inline",
-    "measurable",
-    "metrics_diff",
-    "on_demand",
-    "open",
-    "parse_result",
-    "plan_text",
-    "print_result",
-    "region",
-    "scaling",
-    "scaling_chart",
-    "timeline_chart",
-    "trace",
-    "traced",
-    "value",
-]
+    "StepScopeError", "Table", "Trace", "__version__", "capture", "chart", "diff", "generate_schedule",
+    "import_source", "include_path", "inline", "measurable", "metrics_diff", "on_demand", "open", "parse_result",
+    "plan_text", "print_result", "region", "scaling", "scaling_chart", "timeline_chart", "trace", "traced", "value",
+]  # fmt: skip
 
 _HOMES: dict[str, tuple[str, str | None]] = {
     "StepScopeError": ("stepscope.base.errors", "StepScopeError"),

@@ -27,33 +27,10 @@ if TYPE_CHECKING:
     from stepscope.query.scope import Scope
 
 __all__ = [
-    "READER_TABLES",
-    "Call",
-    "Column",
-    "Conventions",
-    "Facts",
-    "FileFacts",
-    "Finding",
-    "Format",
-    "Hardware",
-    "Member",
-    "Model",
-    "Parameter",
-    "RankTables",
-    "ReadOptions",
-    "ReadReport",
-    "Request",
-    "Scope",
-    "SourceError",
-    "Tensor",
-    "Threshold",
-    "Tool",
-    "Work",
-    "Written",
-    "parse_hardware",
-    "question",
-    "rule",
-]
+    "READER_TABLES", "Call", "Column", "Conventions", "Facts", "FileFacts", "Finding", "Format", "Hardware",
+    "Member", "Model", "Parameter", "RankTables", "ReadOptions", "ReadReport", "Request", "Scope", "SourceError",
+    "Tensor", "Threshold", "Tool", "Work", "Written", "parse_hardware", "question", "rule",
+]  # fmt: skip
 
 _HOMES = {
     "base.errors": ("SourceError",),
