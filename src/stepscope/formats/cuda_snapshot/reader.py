@@ -172,7 +172,9 @@ class _Snapshot:
                 columns = columns_of(self.events, first, first + count)
                 parts.append((device, columns, self._totals(device, columns, block)))
                 first += count
-        marks = [mark for mark in top.get("external_annotations") or () if isinstance(mark, dict)]
+        # One that is referred to again is no other one.
+        distinct = {id(mark): mark for mark in top.get("external_annotations") or () if isinstance(mark, dict)}
+        marks = list(distinct.values())
         marked = [
             (mark, time_us) for mark in marks if (time_us := integer(mark.get("time_us"), below=_LATEST_US)) is not None
         ]
