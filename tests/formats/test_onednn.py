@@ -169,3 +169,11 @@ def test_the_log_of_a_training_is_a_plain_sum(tmp_path):
     assert sum(answer["executions"]) == len(times)
     assert sum(answer["total_ns"]) == sum(round(one * 1e6) for one in times)
     assert "convolution" in answer["primitive"]
+
+
+def test_a_total_beyond_64_bits_is_the_largest_and_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(onednn, "_LONGEST_MS", 1e12)
+    monkeypatch.setattr(onednn, "_BLOCK", 64)
+    _, tables = read_text(tmp_path, f"onednn_verbose,exec,{MATMUL},9e11\n" * 20)
+    assert rows(tables, "executions", "total_ns", "max_ns") == [(20, 1 << 62, 9 * 10**17)]
+    assert tables.report.damage == {"wrong_type": 1}

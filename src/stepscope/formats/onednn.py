@@ -16,12 +16,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stepscope.base.errors import SourceError
+from stepscope.formats.bounded import LIMIT
 from stepscope.formats.container import ByteStream, Member, strip_bom
 from stepscope.formats.options import ReadOptions
 from stepscope.formats.tables import Facts, RankTables, ReadReport, from_rows
@@ -39,7 +41,8 @@ _BLOCK = 1 << 23
 _LONGEST_LINE = 1 << 20
 _MAX_ROWS = 1 << 17
 _MAX_TEXT = 1 << 30
-_LONGEST_MS = 1e10
+_LONGEST_MS = 1e7
+"""A time beyond it is damage. The sum of a block's lines stays within 64 bits."""
 _NS_PER_MS = 1e6
 
 ERRORS = {
@@ -147,13 +150,14 @@ class _Log:
         ns = pc.round(pc.multiply(ms.filter(sane), _NS_PER_MS)).cast(pa.int64())
         grouped = pa.table({"key": key.filter(sane), "ns": ns}).group_by("key")
         sums = grouped.aggregate([("ns", "count"), ("ns", "sum"), ("ns", "min"), ("ns", "max")])
-        self._sums.append(sums.select(_SUMMED))
+        total = sums["ns_sum"].cast(pa.decimal128(38))  # that of many blocks may exceed 64 bits
+        self._sums.append(sums.append_column("ns_total", total).select(_SUMMED))
         if sum(value.num_rows for value in self._sums) > _MAX_ROWS:
             self._sums = [self._together()]
 
     def _together(self) -> pa.Table:
         grouped = pa.concat_tables(self._sums).group_by("key").aggregate(
-            [("ns_count", "sum"), ("ns_sum", "sum"), ("ns_min", "min"), ("ns_max", "max")]
+            [("ns_count", "sum"), ("ns_total", "sum"), ("ns_min", "min"), ("ns_max", "max")]
         )  # fmt: skip
         if grouped.nbytes > _MAX_TEXT:
             raise SourceError(
@@ -161,7 +165,7 @@ class _Log:
                 hint="give a part of the log: head -n 10000000 FILE > FILE.txt",
                 slug="too-many-primitives",
             )
-        columns = ["key", "ns_count_sum", "ns_sum_sum", "ns_min_min", "ns_max_max"]
+        columns = ["key", "ns_count_sum", "ns_total_sum", "ns_min_min", "ns_max_max"]
         return grouped.select(columns).rename_columns(_SUMMED)
 
     def _add_other(self, line: str, count: int) -> None:
@@ -175,6 +179,12 @@ class _Log:
             self.report.drop("unreadable", count)
         else:
             self._unknown(words, count)
+
+    def _added(self, total_ns: int, more: Decimal | int) -> int:
+        """The sum, at most what a column has room for."""
+        if (total := total_ns + int(more)) >= LIMIT:
+            self.report.note("wrong_type")
+        return min(total, LIMIT)
 
     def _unknown(self, words: list[str], count: int) -> None:
         name = words[0] if words else ""
@@ -195,16 +205,16 @@ class _Log:
             row = rows.setdefault(tuple(stated.values()), stated | _EMPTY)
             if operation == "exec":
                 row["executions"] += group["ns_count"]
-                row["total_ns"] += group["ns_sum"]
+                row["total_ns"] = self._added(row["total_ns"], group["ns_total"])
                 row["min_ns"] = min(group["ns_min"], row["min_ns"] or group["ns_min"])
                 row["max_ns"] = max(group["ns_max"], row["max_ns"] or 0)
             else:
                 row["creations"] += group["ns_count"]
-                row["created_ns"] += group["ns_sum"]
+                row["created_ns"] = self._added(row["created_ns"], group["ns_total"])
         return sorted(rows.values(), key=lambda row: (-row["total_ns"], str(row["shape"])))
 
 
-_SUMMED = ["key", "ns_count", "ns_sum", "ns_min", "ns_max"]
+_SUMMED = ["key", "ns_count", "ns_total", "ns_min", "ns_max"]
 _EMPTY = {
     "executions": 0, "total_ns": 0, "min_ns": None, "max_ns": None, "creations": 0, "created_ns": 0,
 }  # fmt: skip
