@@ -98,3 +98,16 @@ def test_seven_rows_in_55_thousand_no_longer_rule_the_ranking():
     assert abs(int(device.dur.sum()) - true_ns) < 7 * 3_000
     assert abs(int(device.dur[copies].sum()) - true_copy_ns) < 7 * 3_000
     assert events.schema.field("dur_ns").type == tables.READ["device_event"].field("dur_ns").type
+
+
+@pytest.mark.parametrize("count", [10, 400])
+def test_durations_and_sizes_of_any_number_add_up_within_64_bits(recording, count):
+    for n in range(count):
+        recording.kernel(n, n + (1 << 56), n + 1, stream=n)
+        recording.device_rows[-1]["bytes"] = 1 << 61
+    linked = recording.link()
+    (attributed, *_) = linked.rows("attribution")
+    assert 0 < attributed["device_ns"] <= 1 << 58
+    assert 0 < sum(linked.column("device_event", "bytes")) <= 1 << 58
+    assert recording.report.damage["cut_number"] == 2 * count
+    assert linked.check("repaired")["count"] == 2 * count

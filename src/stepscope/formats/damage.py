@@ -102,6 +102,7 @@ CLASSES: dict[str, Damage] = {
     "impossible_duration": Damage(
         "events with a duration of more than a year were left out: no recording lasts that long"
     ),
+    "cut_number": Damage("durations or sizes that add up to more than any recording has were cut"),
     "unfinished": Damage("events never ended; they end with the one around them"),
     "unmatched_begin": Damage("start events have no end"),
     "unmatched_end": Damage("end events have no start and were left out"),

@@ -41,6 +41,9 @@ _LINKS = {
 """Kinds of link, and their columns of a device event."""
 
 
+_SUMMED = frozenset({"dur_ns", "bytes"})
+_MAX_SUM = 1 << 58
+"""Nine years, or 256 PiB: no recording has more, and the ranks of a job together stay within 64 bits."""
 _BY_CAPTURE = ("operator", "module", "direction")
 """Links that replayed work has through the capture of its graph."""
 
@@ -66,6 +69,7 @@ def link_rank(tables: RankTables, captures: Sequence[Captured] = ()) -> Linked:
         captures: captures of CUDA graphs from other recordings: from those read only for their captures (see
             `captures_of`), or earlier ones of the rank.
     """
+    _cut_sums(tables)
     # The intermediate results of links are freed before the host table is assembled: both are large.
     links, linked, captured = _links(tables, captures)
     linked["host_event"] = _host_table(tables.host_event, links)
@@ -83,6 +87,22 @@ def captures_of(tables: RankTables, path: str) -> Captured | None:
     texts = _texts(tables, on_host)
     put_in = np.zeros(0, dtype=np.int32)
     return find_captured(host, _ran(host, launch), on_host.placed, tables, texts, put_in=put_in, path=path)
+
+
+def _cut_sums(tables: RankTables) -> None:
+    """Cuts durations and sizes that together are more than any recording has, so that sums stay within 64 bits."""
+    for name, schema in READ.items():
+        for column in _SUMMED.intersection(schema.names):
+            table = getattr(tables, name)
+            extent = pc.min_max(table[column]).as_py()
+            if max(extent["max"] or 0, -(extent["min"] or 0)) * table.num_rows <= _MAX_SUM:
+                continue
+            values = numbers(table, column)
+            most = _MAX_SUM // len(values)
+            if np.abs(values.astype(np.float64)).sum() > _MAX_SUM:
+                tables.report.repair("cut_number", int(((values > most) | (values < -most)).sum()))
+                cut = pa.array(values.clip(-most, most), mask=table[column].is_null().to_numpy())
+                setattr(tables, name, table.set_column(table.schema.get_field_index(column), column, cut))
 
 
 class _HostLinks(NamedTuple):
