@@ -367,9 +367,9 @@ def history(devices: int, rows: int, change: Callable[[int], dict[str, Any]]) ->
     for n in range(rows):
         event = {"action": "alloc", "addr": 4096 * n, "size": 512, "stream": 0, "time_us": 10 + n, "frames": []}
         traces[n % devices].append(event | change(n))
-    blocks = [{"address": 0, "size": 512, "requested_size": 512, "state": "active_allocated", "frames": []}]
+    block = {"address": 0, "size": 512, "requested_size": 512, "state": "active_allocated", "frames": []}
     segments = [
-        {"device": n, "address": 0, "total_size": 1 << 20, "allocated_size": 512, "stream": 0, "segment_type": "large", "frames": [], "blocks": blocks}
+        {"device": n, "address": 0, "total_size": 1 << 20, "allocated_size": 512, "stream": 0, "segment_type": "large", "frames": [], "blocks": [dict(block)]}
         for n in range(min(devices, 64))
     ]  # fmt: skip
     return {"segments": segments, "device_traces": traces, "allocator_settings": {}, "external_annotations": []}
