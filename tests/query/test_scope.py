@@ -115,7 +115,7 @@ def test_a_rank_is_read_from_its_own_files_unless_all_are_in_memory(tmp_path):
 
 def test_what_is_large_and_was_asked_for_least_lately_is_forgotten_first(make_scope, monkeypatch):
     scope = make_scope({"step": [{"step": 1, "start_ns": 0, "end_ns": 5}]})
-    monkeypatch.setattr("stepscope.query.memo.MAX_BYTES", 100 * 8)
+    monkeypatch.setattr("stepscope.query.scope._MEMO_BYTES", 100 * 8)
     made = []
 
     def ask(name: str, numbers: int) -> None:

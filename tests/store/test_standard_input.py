@@ -14,7 +14,7 @@ import pytest
 import stepscope
 from stepscope.base.errors import SourceError
 from stepscope.cli.main import main
-from stepscope.store import standard_input
+from stepscope.store import copies
 
 KERNEL = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
 TRACE = json.dumps({"traceEvents": [{**KERNEL, "args": {"device": 0, "stream": 7}}]}).encode()
@@ -102,7 +102,7 @@ def test_it_is_read_once(piped):
 
 def test_what_does_not_end_is_refused_before_it_fills_the_disk(piped, monkeypatch):
     folder = piped(bytes(5 << 20))
-    monkeypatch.setattr(standard_input, "MAX_BYTES", 3 << 20)
+    monkeypatch.setattr(copies, "MAX_BYTES", 3 << 20)
     with pytest.raises(SourceError, match="holds more than 3 MiB"):
         stepscope.open("-")
     assert list(folder.iterdir()) == []

@@ -24,11 +24,11 @@ from stepscope.query.jobs import joined, several_jobs, without_job
 from stepscope.query.scope import Scope
 from stepscope.query.table import Table
 from stepscope.questions import find, of_one_recording
+from stepscope.store.copies import is_standard_input
 from stepscope.store.jobs import StoredJob, stored_jobs
 from stepscope.store.manifest import given_path, is_store
 from stepscope.store.open import Store
 from stepscope.store.progress import SILENT, Progress
-from stepscope.store.standard_input import is_standard_input
 
 Numbers = int | Iterable[int]
 Window = str | tuple[int, int]

@@ -69,13 +69,7 @@ def strip_bom(head: bytes) -> bytes:
 
 
 class ByteStream:
-    """The uncompressed bytes of a file or member; a context manager.
-
-    Args:
-        opener: opens the bytes as they are on disk or in an archive.
-        size: how many there are.
-        packed: whether the archive compressed them.
-    """
+    """The uncompressed bytes of a file or member, which takes `size` bytes on disk; a context manager."""
 
     def __init__(self, opener: Opener, label: str, size: int, *, packed: bool = False) -> None:
         self._label = label
@@ -223,11 +217,6 @@ def members(path: Path) -> Iterator[Member]:
 
     Raises:
         SourceError: the file is missing, a directory, no regular file, or may not be read.
-
-    Example:
-        >>> for member in members(Path("traces.zip")):  # doctest: +SKIP
-        ...     with member.open() as stream:
-        ...         head = stream.read(512)
     """
     try:
         status = path.stat()

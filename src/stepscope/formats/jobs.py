@@ -329,13 +329,8 @@ def _words(job: Job) -> tuple[str, ...]:
 
 
 def _place(places: Sequence[Path], holds: Counter[Path], *, or_name: bool) -> Path:
-    """The folder that holds only this job, or else what its files' names have in common.
-
-    Args:
-        places: paths of the job's files.
-        holds: how many files of all jobs each folder holds.
-        or_name: whether a single file goes by its own name, whatever its folder holds.
-    """
+    """The folder that holds only this job, or else what its files' names have in common; with `or_name` a single
+    file goes by its own name, whatever its folder holds."""
     folder = Path(os.path.commonpath([place.parent for place in places]))
     if holds[folder] == len(places) and not (or_name and len(places) == 1):
         return folder

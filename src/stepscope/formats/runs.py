@@ -59,13 +59,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The recordings of a job, in order of rank and span.
-
-    Args:
-        name: a short path that no other job of the run has.
-        about: what distinguishes it from the others; empty if it is the only one.
-        recordings: of the job.
-    """
+    """The recordings of a job, in order of rank and span; `about` says what distinguishes it from other jobs."""
 
     name: str
     about: str
@@ -104,10 +98,9 @@ class Run:
 
 
 def find_run(*paths: Path, rank: int | None = None, without: Iterable[Path] = ()) -> Run:
-    """Finds the jobs whose recordings are in files, archives and folders.
+    """Finds the jobs whose recordings are in files, archives and folders, to any depth.
 
     Args:
-        paths: recordings, archives of recordings, and folders that are searched to any depth.
         rank: the rank of the only recording, if the caller knows better than the file.
         without: files in these folders that are no recordings of the run.
 

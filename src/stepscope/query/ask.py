@@ -83,16 +83,9 @@ def ask(
     sort: str | None = None,
     **parameters: Any,
 ) -> Table:
-    """Answers a question.
+    """Answers a question about some ranks, steps and events, with these columns and the first rows.
 
     Args:
-        question: the question.
-        store: the recording.
-        ranks: only these ranks.
-        steps: only these steps, as the program counts them.
-        part: only these events.
-        top: only this many rows, from the first.
-        columns: only these columns, in this order.
         sort: order the rows by this column (see `Table.sort`), which need not be among `columns`; `top`
             then takes the first of the ordered rows.
         **parameters: what the question declares; those left out or None take their default.
@@ -156,16 +149,7 @@ def ask_several(
     sort: str | None = None,
     **parameters: Any,
 ) -> Table:
-    """Answers a question that takes several recordings.
-
-    Args:
-        question: the question.
-        recordings: the recordings, in order.
-        top: only this many rows, from the first.
-        columns: only these columns, in this order.
-        sort: order the rows by this column (see `Table.sort`), which need not be among `columns`; `top`
-            then takes the first of the ordered rows.
-        **parameters: what the question declares; those left out or None take their default.
+    """Answers a question that takes several recordings; arguments as for `ask`.
 
     Raises:
         SourceError: the recordings lack what is to be compared.

@@ -24,12 +24,7 @@ sample (divided by n - 1), as in pandas and `nsys stats`, and NULL for one event
 
 
 def statistics(what: str, *, detailed: bool = True) -> tuple[Column, ...]:
-    """The columns of `STATISTICS`.
-
-    Args:
-        what: the counted events, in the plural.
-        detailed: whether a terminal also shows the median and the standard deviation.
-    """
+    """The columns of `STATISTICS` of the events, named in the plural."""
     return (
         Column("count", "int", f"number of {what}", "count"),
         Column("total_ns", "int", "summed duration", sums=True),

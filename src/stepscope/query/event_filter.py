@@ -89,10 +89,7 @@ class EventFilter:
         return bool(self.filters)
 
     def check_allowed(self, question: Question, by: str | None = None) -> None:
-        """Refuses filters that would make the question's answer untrue.
-
-        Args:
-            by: the form of the answer, if it has several.
+        """Refuses filters that would make the question's answer, in the form `by`, untrue.
 
         Raises:
             UsageError: the question does not take these filters.

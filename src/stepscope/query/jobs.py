@@ -46,12 +46,7 @@ def without_job(columns: Sequence[str] | None) -> Sequence[str] | None:
 
 
 def joined(answers: Mapping[str, Table], note: str) -> Table:
-    """Joins the answers about several jobs; each also stays available in `Table.jobs`.
-
-    Args:
-        answers: the answer about each job, by the job's name, all to one question.
-        note: what people should know about the jobs.
-    """
+    """Joins the answers to one question about several jobs, by the job's name; each also stays in `Table.jobs`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -22,12 +22,7 @@ _CHECKS = """
 
 def damaged_ranks(scope: Scope, rests_on: Iterable[str] = EVERYTHING) -> tuple[int, ...]:
     """The ranks whose file is damaged, whose device work is missing or whose step times are wrong. None of them if
-    these are all: then only they can answer.
-
-    Args:
-        scope: the ranks.
-        rests_on: the evidence that matters besides the file; if empty, no rank counts as damaged.
-    """
+    these are all: then only they can answer; nor if the answer rests on no evidence."""
     damaged = _damaged(scope, rests_on)
     return damaged if len(damaged) < len(scope.ranks) else ()
 

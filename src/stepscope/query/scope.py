@@ -6,13 +6,12 @@ import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from stepscope.base.chosen_numbers import check_known
 from stepscope.base.errors import StoreError, UsageError
 from stepscope.base.quoting import path_text
 from stepscope.query.event_filter import EVERYTHING, EventFilter
-from stepscope.query.memo import Memo
 from stepscope.schema.tables import TABLES
 from stepscope.store.interrupt import interruptible
 from stepscope.store.open import Store, fetch_arrow
@@ -29,18 +28,14 @@ _PRELOAD_BYTES = 2 << 20
 _PRELOAD_ROWS = 200_000
 """The most rows of such a table: files of steps that are all alike contain a hundred times as many."""
 
+_MEMO_BYTES = 64 << 20
+
 _STEPS = "SELECT DISTINCT step FROM {table} ORDER BY step"
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """One of several recordings that a question compares.
-
-    Args:
-        name: its name in the answer.
-        role: `before`, `after`, or its name.
-        scope: its tables.
-    """
+    """One of several recordings that a question compares; its role is `before`, `after`, or its name."""
 
     name: str
     role: str
@@ -89,7 +84,7 @@ class Scope:
         self.steps: tuple[int, ...] | None = None
         self.traced_steps: list[int] = []
         self._conditions: dict[str, str] = {}
-        self._memo = Memo()
+        self._memo = _Memo()
         self._remembers_queries = False
         self._preloaded: set[str] = set()
         self._complete: set[str] = set()
@@ -304,3 +299,32 @@ def _as_numpy(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
 
     filler = "" if pa.types.is_string(column.type) else pa.scalar(0).cast(column.type)
     return np.ma.MaskedArray(column.fill_null(filler).to_numpy(), mask=column.is_null().to_numpy())
+
+
+class _Memo:
+    """Results by key. Beyond `_MEMO_BYTES` the large ones are dropped first, the least recently used first."""
+
+    def __init__(self) -> None:
+        self._results: dict[Hashable, Any] = {}
+        self._bytes = 0
+
+    def get_or_compute(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Returns the result under a key, computed at the first call."""
+        if key in self._results:
+            self._results[key] = result = self._results.pop(key)
+            return cast("T", result)
+        value = compute()
+        if (size := _size(value)) <= _MEMO_BYTES:
+            self._bytes += size
+            self._results[key] = value
+        while self._bytes > _MEMO_BYTES:
+            sizes = {key: size for key, result in self._results.items() if (size := _size(result))}
+            dropped = next((key for key, size in sizes.items() if size > _MEMO_BYTES // 100), next(iter(sizes)))
+            self._bytes -= sizes[dropped]
+            del self._results[dropped]
+        return value
+
+
+def _size(value: Any) -> int:
+    """Bytes of a table or an array; other values count as none."""
+    return int(getattr(value, "nbytes", 0))

@@ -129,11 +129,7 @@ def warning_lines(checks: Sequence[Mapping[str, Any]], width: int, *, several: b
     recording would repeat, are only named.
 
     Checks that differ only in figures between recordings are written once, with those of the worst.
-
-    Args:
-        checks: rows of `data_check`.
-        width: columns.
-        several: the answer covers several ranks, so a rank is named even if only one is damaged.
+    If the answer covers `several` ranks, a rank is named even if only one is damaged.
     """
     several = several or len({check["rank"] for check in checks}) > 1
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
@@ -208,13 +204,9 @@ def grid_lines(
     indented: bool = False,
     bars: bool = False,
 ) -> list[Line]:
-    """Rows as lines under a heading, and below them how many are left out.
+    """Rows, at least one, as lines under a heading, and below them how many `more` there are.
 
     Args:
-        columns: the columns of the rows.
-        rows: the rows to show, at least one.
-        width: columns of text to fit into.
-        more: how many further rows there are.
         complete: show every column, and let lines grow wider where they must.
         in_sentences: wrap long texts instead of shortening them.
         indented: indent the first text, which names the row, by the row's `depth`.

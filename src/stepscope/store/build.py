@@ -23,7 +23,7 @@ from stepscope.base.quoting import printable
 from stepscope.base.units import time_text
 from stepscope.store.cache import cache_directory, cache_key, locked, mark_used, trim
 from stepscope.store.chosen import ImportOptions, check_steps, chosen_jobs, jobs_of_processes, recordings_of_captures
-from stepscope.store.copies import as_files
+from stepscope.store.copies import as_files, is_standard_input
 from stepscope.store.jobs import StoredJob, folders_for, stored_jobs, write_jobs
 from stepscope.store.manifest import (
     STORE_FILE,
@@ -38,7 +38,6 @@ from stepscope.store.open import Store
 from stepscope.store.place import as_store_error, make, make_store, place_for
 from stepscope.store.progress import SILENT, Progress, advancing
 from stepscope.store.remote import is_remote, missing, remote_version
-from stepscope.store.standard_input import is_standard_input
 
 if TYPE_CHECKING:
     from stepscope.formats import runs

@@ -51,13 +51,8 @@ def cache_bytes() -> int:
 
 
 def cache_key(path: Path, options: dict[str, Any], *, further: Sequence[Path] = ()) -> str:
-    """A name for the store of a source in its present state, read in a certain way.
-
-    Args:
-        path: a file, or a folder all of whose files count.
-        options: what else changes the store.
-        further: more files and folders that are read with it.
-    """
+    """A name for the store of files, and of folders all of whose files count, in their present state; `options` are
+    what else changes the store."""
     path = path.resolve()
     sources = [path, *(other.resolve() for other in further)]
     files: list[tuple[str, tuple[int, ...]]] = []
@@ -207,12 +202,7 @@ def in_use(stores: Sequence[Path]) -> Iterator[None]:
 
 
 def trim(directory: Path, keep: Path) -> None:
-    """Deletes the stores that were used longest ago until the cache is within its size.
-
-    Args:
-        directory: the cache.
-        keep: a store that stays, whatever its size.
-    """
+    """Deletes the stores that were used longest ago, except `keep`, until the cache is within its size."""
     stores: list[tuple[float, int, Path]] = []
     for entry in _entries(directory):
         # The folder may have been the user's, with other things in it.

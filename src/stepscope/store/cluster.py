@@ -61,12 +61,7 @@ class _Read(NamedTuple):
 
 
 def run_jobs_on_cluster(jobs: list[Job], cluster: str, progress: Progress) -> list[Outcome]:
-    """Runs jobs on the workers of a Dask cluster; returns their outcomes in order.
-
-    Args:
-        jobs: one a rank; each writes into its own directory here.
-        cluster: the address of the scheduler, or the file that it wrote.
-        progress: gets the bytes of the recordings that were read.
+    """Runs jobs, one a rank, on the workers of a Dask cluster; returns their outcomes in order.
 
     Raises:
         UsageError: Dask is not installed.
@@ -164,9 +159,7 @@ def _ended(job: Job) -> SourceError:
 
 
 def _taken(future: Future, job: Job) -> Outcome | None:
-    """Writes the tables that a worker made of a rank to their place; None if there are none, because the
-    workers ended.
-    """
+    """Writes the tables that a worker made of a rank; None if the workers ended before."""
     from distributed.scheduler import KilledWorker
 
     try:

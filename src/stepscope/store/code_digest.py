@@ -18,10 +18,6 @@ def code_digest(package: str, root: str = _ROOT) -> str:
     """A digest of the source of one of our packages and of those that it imports, directly or not.
 
     It uses the text, not the files' times: two installations of one version share their stores.
-
-    Args:
-        package: such as `store`.
-        root: the folder of all packages.
     """
     digest = hashlib.sha256()
     for name in sorted(required_packages(package, root)):

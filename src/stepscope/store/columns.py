@@ -24,9 +24,6 @@ def read_columns(
     """Some columns of all rows of a rank, with times as in an open store.
 
     Args:
-        store: the store.
-        table: of the schema.
-        rank: whose rows.
         names: the columns: numbers that are never NULL, or of role `WORD` or `TEXT`.
         without_spans: recordings whose rows are left out; each has files of its own.
 

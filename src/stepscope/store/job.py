@@ -105,13 +105,8 @@ Outcome: TypeAlias = "Done | SourceError"
 
 
 def run_job(job: Job, progress: Callable[[int], None] | None = None, listings: Listings | None = None) -> Outcome:
-    """Imports one rank's recordings. One that cannot be read does not stop other ranks: the error is the
+    """Imports one rank's recordings, with listings that the jobs of a process share. One that cannot be read does not stop other ranks: the error is the
     outcome, and nothing is left behind.
-
-    Args:
-        job: what to import.
-        progress: called with the bytes read so far.
-        listings: shared by the jobs of a process.
 
     Raises:
         DamagedSourceError: a recording is damaged and `job.strict` is set.

@@ -19,13 +19,8 @@ _UNPLAIN = re.compile(r"[^\w.-]+")
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A job whose store is kept.
-
-    Args:
-        name: of the job.
-        about: what distinguishes it from the others; empty if it is the only one.
-        folder: its store's folder in the directory; empty if the directory is the store.
-    """
+    """A job whose store is kept, what distinguishes it from the others, and its store's folder in the directory; empty
+    if the directory is the store."""
 
     name: str
     about: str = ""

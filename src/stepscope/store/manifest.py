@@ -99,11 +99,7 @@ class StoredFile:
     """A file of a store, as `store.json` lists it.
 
     Args:
-        path: where it is.
-        rank: whose rows it has.
-        table: the name of its table.
         place: the span, and the number of the file among those of the table and span.
-        size: bytes.
         crc32: of its bytes, as in zlib.
         ranks: all whose rows it has; `rank` is the first of them.
     """

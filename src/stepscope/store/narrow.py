@@ -33,13 +33,11 @@ Tables = dict[str, pa.Table]
 
 
 def narrowed(tables: Tables, steps: Sequence[int] | None, window: tuple[int, int] | None) -> Tables:
-    """The tables with the chosen rows.
+    """The tables of a linked recording with the chosen rows; None keeps all.
 
     Args:
-        tables: a linked recording, by name of the table.
-        steps: numbers of the steps to keep; None for all.
         window: start and end of the stretch to keep (ns from the recording's start); an event is
-            kept if it starts inside. None for all.
+            kept if it starts inside.
     """
     if steps is None and window is None:
         return tables

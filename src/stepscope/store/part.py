@@ -43,17 +43,7 @@ def write_part(
     steps: Iterable[int] | None = None,
     progress: Progress | None = None,
 ) -> tuple[int, ...]:
-    """Writes a part of a store as a store.
-
-    Args:
-        store: an open one, of a directory.
-        output: the directory to make; an existing store is replaced, anything else is refused.
-        ranks: ranks to keep; all by default.
-        steps: steps to keep, as an import keeps them; by default all it has.
-        progress: reports how many recordings are written.
-
-    Returns:
-        The ranks that were written.
+    """Writes chosen ranks and steps of an open store as a store, and returns the ranks; replaces only a store.
 
     Raises:
         StoreError: the part cannot be written there, or the store is damaged.

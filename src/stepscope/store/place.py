@@ -86,12 +86,7 @@ def _check_replaceable(target: Path) -> None:
 
 
 def make(target: Path, build: Callable[[Path], None], *, is_locked: bool) -> None:
-    """Builds a store beside its place, and puts it there when it is complete.
-
-    Args:
-        target: its place.
-        build: writes it into the given directory.
-        is_locked: whether the lock of its place is held.
+    """Builds a store beside its place, whose lock may be held, and puts it there when it is complete.
 
     Raises:
         StoreError: it cannot be written; nothing is left behind.

@@ -45,14 +45,8 @@ ERRORS = {
 
 
 class _RemoteFiles(NamedTuple):
-    """What is behind a URL.
-
-    Attributes:
-        system: reads its files.
-        root: the system's name of the place.
-        files: their names there, with the size of each (bytes; None if the server does not say).
-        version: what changes when they do; None if the server does not say.
-    """
+    """What is behind a URL: the files below `root`, with the size of each, and what changes when they do; None for a
+    size or a version that the server does not state."""
 
     system: AbstractFileSystem
     root: str
@@ -100,12 +94,7 @@ def without_credentials(path: Path | str) -> str:
 
 
 def remote_version(path: Path) -> list[str] | None:
-    """What changes when the files behind a URL do; None if the server does not say.
-
-    Raises:
-        SourceError: it cannot be listed.
-        UsageError: a package is missing.
-    """
+    """What changes when the files behind a URL do; None if the server does not say. Raises as `copied`."""
     return _list_files(path).version
 
 
@@ -146,7 +135,7 @@ def copied(path: Path, progress: Progress) -> Iterator[Path]:
 
 
 def _copy(path: Path, stream: Any, size: int | None, copy: BinaryIO, limit: int, progress: Progress) -> int:
-    """Copies a file of at most `most` bytes; returns its size."""
+    """Copies a file of at most `limit` bytes; returns its size."""
     written = 0
     while True:
         with _refusing(path):

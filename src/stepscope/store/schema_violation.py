@@ -20,12 +20,7 @@ Query = Callable[[str], list[tuple[Any, ...]]]
 
 
 def schema_violation(files: Mapping[str, Iterable[str]], query: Query) -> str | None:
-    """What the schema does not allow in a store's tables, in words; None if there is nothing.
-
-    Args:
-        files: the paths of each table's files.
-        query: runs SQL and returns the rows.
-    """
+    """What the schema does not allow in the files of a store's tables, in words; None if there is nothing."""
     for name, paths in files.items():
         for path in paths if name in TABLES else ():
             if violation := _in_file(TABLES[name], path, query):

@@ -33,9 +33,6 @@ def run_jobs(jobs: list[Job], workers: int, progress: Progress, memory: int | No
     job fails, or the user interrupts, the others are ended.
 
     Args:
-        jobs: what to run.
-        workers: how many processes.
-        progress: reports how far they are.
         memory: bytes that all jobs that run at a time may need (`Job.memory`); None for no limit.
 
     Raises:

@@ -57,10 +57,7 @@ def write_tables(
     """Writes tables of one recording; removes each from `tables` as it is written, to free memory.
 
     Args:
-        directory: the store's directory.
         tables: by name, with the schema's columns except rank and span; other missing columns become NULL.
-        rank: whose recording it is.
-        span: which of the rank's recordings it is.
         shift_ns: what is added to every time (ns), so that it counts from the rank's start.
         to_be_joined: whether `joined.join_small_ranks` makes Parquet of it, together with other ranks.
 
