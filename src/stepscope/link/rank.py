@@ -98,10 +98,10 @@ def _cut_sums(tables: RankTables) -> None:
             if max(extent["max"] or 0, -(extent["min"] or 0)) * table.num_rows <= _MAX_SUM:
                 continue
             values = numbers(table, column)
-            most = _MAX_SUM // len(values)
+            limit = _MAX_SUM // len(values)
             if np.abs(values.astype(np.float64)).sum() > _MAX_SUM:
-                tables.report.repair("cut_number", int(((values > most) | (values < -most)).sum()))
-                cut = pa.array(values.clip(-most, most), mask=table[column].is_null().to_numpy())
+                tables.report.repair("cut_number", int(((values > limit) | (values < -limit)).sum()))
+                cut = pa.array(values.clip(-limit, limit), mask=table[column].is_null().to_numpy())
                 setattr(tables, name, table.set_column(table.schema.get_field_index(column), column, cut))
 
 
