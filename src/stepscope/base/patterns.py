@@ -12,15 +12,11 @@ class _Uncompiled:
     def __init__(self, text: str, flags: int) -> None:
         self._given = text, flags
 
-    def _compiled(self) -> re.Pattern[str]:
-        compiled = re.compile(*self._given)
-        vars(self).update(search=compiled.search, match=compiled.match)
-        return compiled
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(self._compiled(), name)
+        vars(self)[name] = method = getattr(re.compile(*self._given), name)
+        return method
 
 
 def lazily(text: str, flags: int = 0) -> re.Pattern[str]:

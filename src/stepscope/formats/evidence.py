@@ -60,12 +60,6 @@ def bears_on(affects: str, rests_on: Iterable[str]) -> bool:
     """Whether damage affects an answer that rests on these kinds of evidence; damage to a file, or to
     everything that was read as one run, always does.
 
-    A question passes what it declares. A rule of the judge can ask the same about failed checks, for
-    the one kind that would make it wrong: `bears_on(check["affects"], ["device-work"])`.
-
-    Args:
-        affects: kinds of evidence separated by commas, as in `data_check.affects`.
-
     Example:
         >>> bears_on("host-times,device-times", ["device-times", "clocks"])
         True

@@ -45,11 +45,7 @@ class Measured:
     _extremes: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def launch(self, name: str, tool: str, **details: Any) -> int:
-        """Adds a launch of a kernel: its name, the tool, and further columns of `measured_kernel`.
-
-        Returns:
-            its number.
-        """
+        """Adds a launch of a kernel with further columns of `measured_kernel`; returns its number."""
         self.launches.append({"name": name, "tool": tool, "launches": 1, **details, "measured": len(self.launches)})
         return len(self.launches) - 1
 
@@ -62,15 +58,7 @@ class Measured:
         *,
         extremes: tuple[float, float] | None = None,
     ) -> None:
-        """Adds a value of a launch, in any unit; None if it was measured and has none.
-
-        Args:
-            launch: number of the launch.
-            metric: name, as the tool spells it.
-            value: of the metric.
-            unit: as the tool spells it, prefixes included.
-            extremes: the smallest and the largest value of several launches, in the same unit.
-        """
+        """Adds a value of a launch, in any unit; None if it was measured and has none."""
         base, factor = base_unit(unit)
         if extremes is not None:
             self._extremes[len(self._values)] = extremes[0] * factor, extremes[1] * factor

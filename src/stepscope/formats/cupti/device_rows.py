@@ -34,12 +34,7 @@ _WAITS = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context
 
 
 class Recorded(NamedTuple):
-    """The source of rows.
-
-    Args:
-        database: the database.
-        only: the rows of a process; None for all.
-    """
+    """The source of rows."""
 
     database: Database
     only: Only | None = None

@@ -22,11 +22,7 @@ _UNKNOWN = "[unknown]"
 class Stacks:
     """The stacks of a recording, by number.
 
-    A frame is written `library!function`, or `function` if its library is not known.
-
-    Args:
-        recorded: rows of `call_stack` that exist already; numbers continue after them.
-    """
+    A frame is written `library!function`, or `function` if its library is not known."""
 
     def __init__(self, recorded: pa.Table) -> None:
         self._recorded = recorded

@@ -30,14 +30,7 @@ _HERTZ = 1e6
 
 
 def counters(database: Database, process: int | None, used: set[int], report: ReadReport, *, first: bool) -> pa.Table:
-    """Table `counter`, with the times as recorded.
-
-    Args:
-        process: the process that is read.
-        used: devices that its work ran on, as it numbers them.
-        report: counts rows without a time.
-        first: whether it is the first process of the file.
-    """
+    """Table `counter`, with the times as recorded."""
     device_of_gpu = _devices(database, process, used)
     parts = [_sampled(database, device_of_gpu), _generic(database, device_of_gpu)]
     if first:

@@ -214,12 +214,7 @@ def _ended(ranges: _Columns, report: ReadReport) -> Int64s:
 
 class _Others:
     """What else was recorded for an event: its payload, and the names of its domain and category, which may
-    come later.
-
-    Attributes:
-        listed: what was recorded for events, by number.
-        messages: what payloads say about collectives.
-    """
+    come later."""
 
     def __init__(self) -> None:
         self.listed: list[dict[str, Any]] = []

@@ -34,12 +34,7 @@ def role_of(kind: str, name: str) -> str | None:
 
 
 def range_tables(ranges: Ranges, *, python_stack: bool = True) -> dict[str, pa.Table]:
-    """Tables `host_event`, with the times as recorded, `operator_input` and `call_stack` of ranges.
-
-    Args:
-        ranges: those of all threads; they are sorted into the order of the rows.
-        python_stack: whether Python functions and call stacks are kept.
-    """
+    """Tables `host_event`, with the times as recorded, `operator_input` and `call_stack` of ranges."""
     tree = nested(ranges)
     derive_inputs(tree)
     others = [{}, *ranges.others]

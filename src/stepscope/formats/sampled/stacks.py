@@ -45,12 +45,7 @@ class Samples:
         instructions: int | None = None,
         cycles: int | None = None,
     ) -> None:
-        """Adds samples of one stack on one thread; repeated ones are added up.
-
-        Args:
-            frames: the innermost first.
-            phase, thread, weight, sampled_ns, instructions, cycles: as in `stack_sample`.
-        """
+        """Adds samples of one stack, innermost frame first, on one thread; repeated ones are added up."""
         texts = [frame.text() for frame in frames][:MAX_FRAMES]
         stack = self._stacks.setdefault(";".join(texts), len(self._stacks)) if texts else None
         figures = [weight, sampled_ns, instructions, cycles]
