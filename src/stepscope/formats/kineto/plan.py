@@ -100,8 +100,7 @@ class Declared:
                     self._respell[_key_text(raw)] = _key_text(ours)
         self._unknown_events |= {raw for raw in events if raw.lower() not in fields.KNOWN_EVENT}
         if self.rare or self._is_varied():
-            # Known arguments are declared in our spelling, and no other key.
-            self.rare, self._args, self._respell = True, {name: name for name in fields.ARGS}, {}
+            self.rare, self._args, self._respell = True, self.few()._args, {}
             self._unknown_args, self._unknown_events = set(), set()
         return before != self._size()
 
@@ -118,16 +117,9 @@ class Declared:
             return True
         return len({raw.lower() for raw in unknown}) < len(unknown) or any(not raw or "\0" in raw for raw in unknown)
 
-    def written(self, event: dict[str, Any]) -> dict[str, Any]:
-        """A parsed event as DuckDB gets it, with the declared keys."""
-        named = {key: value for key, value in event.items() if key in fields.EVENT or key in self._unknown_events}
-        if "args" in named:
-            named["args"] = {
-                self._args.get(key, key): value
-                for key, value in named["args"].items()
-                if key in self._args or key in self._unknown_args
-            }
-        return named
+    def few(self) -> Declared:
+        """Known arguments in our spelling, and no other key: what `split` makes of an event."""
+        return Declared(self.exact, self.loose, rare=True, _args={name: name for name in fields.ARGS})
 
     def plan(self) -> Plan:
         """How a text is read, given what is known so far."""
@@ -198,13 +190,19 @@ def split(event: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     declared = {key: event[key] for key in fields.EVENT if key in event}
     args, unknown = declared.get("args"), {}
     if isinstance(args, dict):
-        spelled = [(raw, fields.KNOWN_ARGS.get(raw.lower()), value) for raw, value in sorted(args.items())]
-        declared["args"] = {key: value for _, key, value in spelled if key in fields.ARGS}
-        unknown = {raw: value for raw, key, value in spelled if key is None and value is not None}
-    for raw in sorted(event.keys() - fields.EVENT.keys()):
+        declared["args"] = known_args = {}
+        for raw, value in args.items():
+            key = raw if raw in fields.ARGS else fields.KNOWN_ARGS.get(raw.lower())
+            if key in fields.ARGS:
+                known_args[key] = value
+            elif key is None and value is not None:
+                unknown[raw] = value
+    for raw in event.keys() - fields.EVENT.keys():
         if event[raw] is not None and fields.KNOWN_EVENT.get(raw.lower()) not in fields.EVENT_IGNORED:
             unknown[raw] = event[raw]
-    return declared, json.dumps(unknown, separators=(",", ":")) if unknown else None
+    return declared, json.dumps(
+        dict(sorted(unknown.items())), separators=(",", ":"), ensure_ascii=False
+    ) if unknown else None
 
 
 def _key_text(key: str) -> bytes:

@@ -180,7 +180,8 @@ class _Database:
         """A plan's prepared query: planning it takes DuckDB as long as reading a thousand events."""
         prepared = self._of_thread.__dict__.setdefault("prepared", {})
         if plan not in prepared:
-            prepared.clear()
+            if len(prepared) > 1:
+                prepared.clear()
             prepared[plan] = self.cursor.sql(plan.events(file))
         return prepared[plan]
 
@@ -253,7 +254,7 @@ class EventScanner:
         # What reading one slice event by event finds.
         self._pending = RepairReport()
         self._again = False
-        self._tables: list[pa.Table] = []
+        self._tables: list[tuple[pa.Table, Plan]] = []
 
     def close(self) -> None:
         """Leaves DuckDB to the next file, unless some of this one may still be read."""
@@ -321,12 +322,13 @@ class EventScanner:
         except (duckdb.Error, _LongTimesError, _WrongTypesError) as error:
             # Not in this thread: Ctrl-C would arrive inside DuckDB, which would report an unreadable file.
             again = self._workers.submit(self._read_again, reading, error)
-            self.rows.add(again.result())
+            for taken in again.result():
+                self.rows.add(taken)
         if piece.last and text.rstrip(b" \t\r\n").endswith(b"\x00"):
             end = len(text.rstrip(b"\x00 \t\r\n"))
             self._report.note("trailing_nuls", piece.offset + end)
 
-    def _read_again(self, reading: _Reading, error: Exception) -> Taken:
+    def _read_again(self, reading: _Reading, error: Exception) -> list[Taken]:
         """Reads a slice again that needs more than plain reading, or more than was known before."""
         piece = reading.piece
         if reading.plan is self._plan and not self._learn(error):
@@ -334,7 +336,7 @@ class EventScanner:
         while True:
             self._plan = self._declared.plan()
             try:
-                return self._read(piece, self._plan)
+                return [self._read(piece, self._plan)]
             except (duckdb.Error, _LongTimesError, _WrongTypesError) as another:
                 if not self._learn(another):
                     return self._read_damaged(piece)
@@ -353,27 +355,27 @@ class EventScanner:
             return False
         return True
 
-    def _read_damaged(self, piece: Slice) -> Taken:
+    def _read_damaged(self, piece: Slice) -> list[Taken]:
         """The rows of a slice's intact and repairable events."""
         self._again = True
         while self._again:
-            # Other keys or types that a pass finds apply to the next pass.
+            # Other types that a pass finds apply to the next pass.
             self._again, self.ended = False, False
             self._pending, self._tables = RepairReport(), []
             self._plan = self._declared.plan()
             self._read_piece(piece)
-            table = pa.concat_tables(self._tables) if self._tables else None
-            if table is not None and not self._plan.exact and _max_time(table) >= EXACT_US * 1000:
+            if not self._plan.exact and any(_max_time(table) >= EXACT_US * 1000 for table, _ in self._tables):
                 self._declared.exact = self._again = True
         self._report.add(self._pending)
+        taken = [self._taken(table, plan) for table, plan in self._tables]
         self._tables = []
-        return Taken() if table is None else self._taken(table, self._plan)
+        return taken
 
     def _read_piece(self, piece: Slice) -> None:
         if self.ended:
             return
         try:
-            self._tables.append(self._database.read(piece.text, self._plan))
+            self._tables.append((self._database.read(piece.text, self._plan), self._plan))
             self._damaged_pieces = 0
         except duckdb.Error as error:
             if self._learn(error):
@@ -396,25 +398,15 @@ class EventScanner:
         self.repaired_bytes += len(piece.text)
         events = Repairer(piece.text, piece.offset, self._pending, last=piece.last).events()
         while some := list(itertools.islice(events, INSERTED_EVENTS)):
-            conformed = [conform(event, self._pending) for event in some]
-            if self._declared.add(
-                {key for event in conformed for key in event.get("args") or {}},
-                {key for event in conformed for key in event},
-            ):
-                self._again = True
-            if not self._again:
-                self._read_conformed(conformed, piece.offset)
+            self._read_conformed([conform(event, self._pending) for event in some], piece.offset)
         # The trace's own end: the rest is left over from a longer file.
         self.ended |= self._pending.end is not None
         self._damaged_pieces += 1
 
     def _read_conformed(self, events: list[dict[str, Any]], offset: int) -> None:
         try:
-            if self._plan.rare:
-                self._tables.append(self._database.read_split(events, self._plan))
-            else:
-                text = json.dumps([*map(self._declared.written, events)]).encode()[1:-1]
-                self._tables.append(self._database.read_spelled([text], self._plan))
+            plan = self._declared.few().plan()
+            self._tables.append((self._database.read_split(events, plan), plan))
         except duckdb.Error:
             if len(events) == 1:
                 self._pending.dropped += 1
