@@ -3,6 +3,7 @@
 import pytest
 
 import stepscope
+import stepscope.api.trace  # reserves names, as commands do
 from stepscope.cli.main import COMMANDS
 from stepscope.cli.question_command import question_command
 from stepscope.costs import model_of, work
@@ -274,7 +275,7 @@ def test_a_device_file_that_is_wrong_is_left_out(broken, capsys):
 
 
 def test_names_that_mean_something_else_are_taken():
-    assert {*COMMANDS, "ask", "asked-of", "store", "ranks"} <= RESERVED
+    assert {*COMMANDS, "ask", "close", "store", "ranks"} <= RESERVED
     assert RESERVED.isdisjoint(OURS)
 
 

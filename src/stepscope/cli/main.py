@@ -17,16 +17,16 @@ from pathlib import Path
 
 import click
 
-from stepscope import __version__
+from stepscope import __version__, questions
 from stepscope.base.errors import StepScopeError
 from stepscope.base.known_names import nearest
+from stepscope.base.plugins import are_none
 from stepscope.cli.terminal.invoked_as import invoked_as
 from stepscope.cli.terminal.printing import print_err, print_out
 from stepscope.cli.terminal.streams import accept_any_text, flush, open_closed_streams, write_no_more
 from stepscope.cli.terminal.termination import end_by, unwind_on_termination
 from stepscope.query.declare import RESERVED
 from stepscope.questions import OURS, grouped
-from stepscope.questions import names as question_names
 from stepscope.serve.user_errors import to_user_error
 from stepscope.store.worker_process import limit_imports
 
@@ -63,6 +63,13 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 ERRORS = {"system": "The operating system reported an error; its reason is in the message."}
+
+
+def question_names() -> tuple[str, ...]:
+    """The names of all questions, none of which is that of a command or of a recording's method."""
+    if not are_none():
+        import_module("stepscope.api.trace")  # it reserves the names of its methods
+    return questions.names()
 
 
 class Commands(click.Group):
@@ -104,9 +111,9 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Lists the questions by group, then the other subcommands."""
-        questions = {group: [question.name for question in members] for group, members in grouped().items()}
+        by_group = {group: [question.name for question in members] for group, members in grouped().items()}
         with formatter.section("Questions (stepscope QUESTION SRC; `stepscope questions` says what they ask)"):
-            _write_names(formatter, questions, max(map(len, questions)))
+            _write_names(formatter, by_group, max(map(len, by_group)))
         names = list(COMMANDS)
         lines = names[:_COMMANDS_WITH_A_LINE]
         with formatter.section("Commands"):
