@@ -2,30 +2,17 @@ import click
 import pytest
 
 from stepscope.cli.choices import column_names, read_numbers, read_size, read_window, typed_sources
-from stepscope.query.event_filter import OPEN_END_NS, EventFilter, parse_window
+from stepscope.query.event_filter import EventFilter, parse_window
 
 PARAMETER = click.Option(["--window"])
 CONTEXT = click.Context(click.Command("toy"))
 
 
-@pytest.mark.parametrize(
-    ("text", "window"),
-    [
-        ("500ms:2s", (500_000_000, 2_000_000_000)),
-        (":2us", (0, 2_000)),
-        ("1s:", (1_000_000_000, OPEN_END_NS)),
-        ("5:7", (5_000_000_000, 7_000_000_000)),
-        (None, None),
-    ],
-)
-def test_a_stretch_of_time_is_read(text, window):
-    assert read_window(CONTEXT, PARAMETER, text) == window
-
-
-@pytest.mark.parametrize("text", ["", "5", "2s:1s", "1s:1s", "a:b", "1s:b", "1:2:3"])
-def test_anything_else_is_no_stretch_of_time(text):
+def test_a_stretch_of_time_is_read():
+    assert read_window(CONTEXT, PARAMETER, "500ms:2s") == (500_000_000, 2_000_000_000)
+    assert read_window(CONTEXT, PARAMETER, None) is None
     with pytest.raises(click.BadParameter, match="not a stretch of time"):
-        read_window(CONTEXT, PARAMETER, text)
+        read_window(CONTEXT, PARAMETER, "2s:1s")
 
 
 def test_repeated_lists_are_joined():

@@ -30,13 +30,6 @@ def test_a_width_that_fits_nothing_is_a_wrong_call(run, store, width):
     assert run("prof", store, "-w", width).code == 2
 
 
-@pytest.mark.parametrize("other", ["--csv", "--json"])
-def test_an_answer_has_one_form(run, store, other):
-    ran = run("prof", store, "--spaces", other)
-    assert ran.code == 2
-    assert "--spaces" in ran.err
-
-
 def test_a_value_never_breaks_its_line_or_column():
     kernel = {"name": "void scan\n<int, 1>\x1b[1m(int)", "dur_ns": 5}
     with literal_store({"device_event": [kernel]}) as store:

@@ -69,7 +69,7 @@ def test_ranks_and_steps_narrow_it(run, store, arguments, count):
         (["--step", "9"], "it has step 3, 4"),
         (["--rank", "x"], "not a list of numbers"),
         (["--json", "--csv"], "one form"),
-        (["--json", "--parquet", "x"], "one form"),
+        (["--spaces", "--parquet", "x"], "one form"),
         (["--nonsense"], "--nonsense"),
     ],
 )

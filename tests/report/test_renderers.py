@@ -5,14 +5,14 @@ from typing import get_args
 import pytest
 
 from stepscope.query.declare import Drawing
-from stepscope.report.renderers import MODULES, renderer_of
+from stepscope.report.renderers import DRAWINGS, renderer_of
 
 
 def test_every_drawing_is_declared():
-    assert set(MODULES) == set(get_args(Drawing))
+    assert set(DRAWINGS) == set(get_args(Drawing))
 
 
-@pytest.mark.parametrize("drawing", MODULES)
+@pytest.mark.parametrize("drawing", DRAWINGS)
 def test_a_drawing_says_how_it_is_shown(drawing):
     renderer = renderer_of(drawing)
     assert (renderer.plot is not None) == (drawing in ("map", "roofline", "runs"))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from stepscope.api.several import check_one_job
+from stepscope.api.trace import open_trace
 from stepscope.base.errors import SourceError
-
-if TYPE_CHECKING:
-    from stepscope.api.trace import Trace
 
 _WITH_PEERS = re.compile(
     r"nccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce", re.IGNORECASE
@@ -23,13 +21,15 @@ ERRORS = {
 }
 
 
-def heaviest_kernels(trace: Trace, *, top: int, source: str) -> tuple[str, ...]:
+def heaviest_kernels(source: str, *, top: int) -> tuple[str, ...]:
     """Returns the names of a recording's kernels with the most device time, longest first.
 
     Raises:
         SourceError: there is no kernel, apart from those that communicate with other devices.
     """
-    rows = trace.ask("kernels").rows()
+    with open_trace(source) as trace:
+        check_one_job(trace)
+        rows = trace.ask("kernels").rows()
     names = [row["name"] for row in rows if row["kind"] != "communication" and not _WITH_PEERS.search(row["name"])]
     if not names:
         raise SourceError(

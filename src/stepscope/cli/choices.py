@@ -56,6 +56,19 @@ def out_option(words: str) -> Callable[[Command], Command]:
     )
 
 
+def file_option(words: str, **more: Any) -> Callable[[Command], Command]:
+    """`-o`, for the one file that a command writes."""
+    file = click.Path(dir_okay=False, path_type=Path)
+    return click.option("-o", "--output", metavar="FILE", type=file, help=words, **more)
+
+
+def top_option(default: int, words: str) -> Callable[[Command], Command]:
+    """`--top`, for how many are taken."""
+    return click.option(
+        "--top", type=click.IntRange(1), default=default, metavar="N", help=f"{words} (default {default})."
+    )
+
+
 def tool_option(name: str, words: str, *, multiple: bool = False) -> Callable[[Command], Command]:
     """`--tool`, for the profilers that `stepscope launch` starts; `words` say what it does."""
     from stepscope.launch.tools import TOOLS
@@ -94,6 +107,11 @@ class Seconds(click.FloatRange):
         if not math.isfinite(seconds):
             self.fail(f"{value} is not a number of seconds.", param, ctx)
         return seconds
+
+
+def seconds_option(flag: str, default: float, words: str) -> Callable[[Command], Command]:
+    """An option for a time that may be 0."""
+    return click.option(flag, type=Seconds(min=0), default=default, show_default=True, metavar="SECONDS", help=words)
 
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?(?:e\d{1,2})?)\s*([kMGT]?)(i?)B?", re.IGNORECASE)

@@ -18,8 +18,7 @@ from stepscope.cli.terminal.invoked_as import invoked_as
 from stepscope.cli.terminal.output import print_answer
 from stepscope.cli.terminal.printing import print_err, print_out
 from stepscope.cli.terminal.progress import open_watched
-from stepscope.report.page_data import OpenRecording
-from stepscope.report.report_file import write_report
+from stepscope.report.page_data import OpenRecording, write_report
 
 EXAMPLE = "gpt.py"
 PLAN = {

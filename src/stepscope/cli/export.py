@@ -67,25 +67,24 @@ def command(
     if directory is not None and window is not None:
         raise click.UsageError("--window goes with --chrome; choose the steps of a store with --step")
     reading["job"] = job
-    if chrome is not None:
-        _write_trace(sources, Path(chrome), ranks, steps, window, reading)
-    elif directory is not None:
-        _write_store(sources, Path(directory), ranks, steps, reading)
+    if directory is not None:
+        from stepscope.store.part import write_part
+        from stepscope.store.place import place_for
 
+        target = Path(directory)
+        place_for(target)
+        with open_watched(*sources, **reading) as trace, progress_on() as progress:
+            written = write_part(trace.store, target, ranks=ranks, steps=steps, progress=progress)
+        store = typed_sources([str(target)])
+        print_err(f"{target}: {_counted(written)}; ask it with: {invoked_as()} summary {store}")
+        return
 
-def _write_trace(
-    sources: tuple[str, ...],
-    target: Path,
-    ranks: tuple[int, ...] | None,
-    steps: tuple[int, ...] | None,
-    window: tuple[int, int] | None,
-    reading: dict[str, Any],
-) -> None:
     from stepscope.base.complete_file import check_output
     from stepscope.query.event_filter import event_filter
     from stepscope.query.scope import Scope
     from stepscope.report.trace_events import write_trace_events
 
+    target = Path(chrome or "")
     check_output(target)
     with (
         open_watched(*sources, **reading) as trace,
@@ -95,23 +94,6 @@ def _write_trace(
         events = write_trace_events(scope, target, progress)
         written = scope.ranks
     print_err(f"{target}: {events} events of {_counted(written)}; open it in ui.perfetto.dev or chrome://tracing")
-
-
-def _write_store(
-    sources: tuple[str, ...],
-    target: Path,
-    ranks: tuple[int, ...] | None,
-    steps: tuple[int, ...] | None,
-    reading: dict[str, Any],
-) -> None:
-    from stepscope.store.part import write_part
-    from stepscope.store.place import place_for
-
-    place_for(target)
-    with open_watched(*sources, **reading) as trace, progress_on() as progress:
-        written = write_part(trace.store, target, ranks=ranks, steps=steps, progress=progress)
-    store = typed_sources([str(target)])
-    print_err(f"{target}: {_counted(written)}; ask it with: {invoked_as()} summary {store}")
 
 
 def _counted(ranks: tuple[int, ...]) -> str:

@@ -12,6 +12,7 @@ import click
 
 from stepscope.base.complete_file import complete_output, descriptor_of
 from stepscope.base.errors import UsageError
+from stepscope.cli.choices import file_option
 from stepscope.cli.launch import apart
 from stepscope.cli.launch import command as launch
 from stepscope.cli.terminal.printing import print_err, print_out
@@ -96,13 +97,7 @@ _LAUNCH = [
 @click.option(
     "--profiles", default="profiles", metavar="DIR", help="Folder for the profiler's files (default profiles)."
 )
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the script to this file (default: print it).",
-)
+@file_option("Write the script to this file (default: print it).")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 def command(
     scheduler: str, words: tuple[str, ...], preset: str | None, output: Path | None, force: bool, **given: Any

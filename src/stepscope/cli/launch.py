@@ -15,7 +15,15 @@ from stepscope.base.chosen_ranks import may_be_chosen
 from stepscope.base.errors import StepScopeError, UsageError
 from stepscope.base.folders import from_anywhere
 from stepscope.base.ranks import process_from
-from stepscope.cli.choices import Seconds, out_option, recorded_ranks_option, tool_option, typed_sources
+from stepscope.cli.choices import (
+    Seconds,
+    out_option,
+    recorded_ranks_option,
+    seconds_option,
+    tool_option,
+    top_option,
+    typed_sources,
+)
 from stepscope.cli.terminal.invoked_as import invoked_as
 from stepscope.cli.terminal.printing import print_err, print_out
 from stepscope.cli.terminal.streams import reporting
@@ -60,13 +68,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
     metavar="SRC",
     help="Record only the kernels with the most device time in this recording (ncu).",
 )
-@click.option(
-    "--top",
-    type=click.IntRange(1),
-    default=3,
-    metavar="N",
-    help="With --kernels-from: the number of kernels (default 3).",
-)
+@top_option(3, "With --kernels-from: the number of kernels")
 @click.option("--steps", metavar="A-B", callback=_steps, help="Record only these steps of a Python script.")
 @click.option(
     "--capture",
@@ -76,14 +78,7 @@ def _names(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
 @click.option("--nvtx", is_flag=True, help="Mark steps, modules and operators as NVTX ranges.")
 @click.option("--delay", type=Seconds(min=0), metavar="SECONDS", help="Start recording this long after the command.")
 @click.option("--duration", type=Seconds(min=0, min_open=True), metavar="SECONDS", help="Record for this long.")
-@click.option(
-    "--wait",
-    type=Seconds(min=0),
-    default=LONGEST_END_S,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time that the profiler may take to write its files after COMMAND has ended.",
-)
+@seconds_option("--wait", LONGEST_END_S, "Time that the profiler may take to write its files after COMMAND has ended.")
 @click.option("--stats", is_flag=True, help="Show what took the time, on the lowest of the ranks.")
 @click.option("--dry-run", is_flag=True, help="Print what this process would run, and run nothing.")
 @click.option("--print-rank", is_flag=True, help="Print which process this is and whether it is profiled.")
@@ -126,7 +121,9 @@ def command(
     command's own.
     """
     if finalize is not None:
-        _finalize(finalize)
+        for result in raw_results(finalize):
+            print_err(shlex.join(result.words))
+            result.finish()
         return
     if name is None:
         raise click.UsageError("Missing option '--tool'.")
@@ -159,7 +156,9 @@ def command(
     launch_request.tool.check(launch_request.request(launch_request.folder / "rank"))
     if earlier is not None and may_be_chosen(ranks, process_from(os.environ)):
         try:
-            wish = replace(launch_request.wish, kernels=_heaviest_kernels(earlier, top))
+            from stepscope.api.heaviest_kernels import heaviest_kernels
+
+            wish = replace(launch_request.wish, kernels=heaviest_kernels(earlier, top=top))
             launch_request = replace(launch_request, wish=wish)
         except Exception as error:
             if dry_run or print_rank:
@@ -183,16 +182,6 @@ def command(
             _report(launch_request, launched, stats=stats)
     if code := end_as(launched.status):
         raise click.exceptions.Exit(code)
-
-
-def _heaviest_kernels(source: str, top: int) -> tuple[str, ...]:
-    from stepscope.api.heaviest_kernels import heaviest_kernels
-    from stepscope.api.several import check_one_job
-    from stepscope.api.trace import open_trace
-
-    with open_trace(source) as trace:
-        check_one_job(trace)
-        return heaviest_kernels(trace, top=top, source=source)
 
 
 def _report(launch_request: LaunchOptions, launched: Launched, *, stats: bool) -> None:
@@ -223,12 +212,6 @@ def show(files: Sequence[Path], question: str) -> None:
             )
     except StepScopeError as error:
         print_err(f"stepscope: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
-
-
-def _finalize(folder: Path) -> None:
-    for result in raw_results(folder):
-        print_err(shlex.join(result.words))
-        result.finish()
 
 
 def apart(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

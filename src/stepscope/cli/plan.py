@@ -15,6 +15,7 @@ import click
 
 from stepscope.base.complete_file import check_output, complete_output, descriptor_of
 from stepscope.base.errors import StepScopeError, UsageError
+from stepscope.cli.choices import file_option, top_option
 from stepscope.cli.terminal.printing import print_err, print_out
 
 if TYPE_CHECKING:
@@ -46,20 +47,8 @@ class _Plan(click.Command):
 
 @click.command(name="plan", cls=_Plan, short_help="Writes a plan of the events that can be measured.")
 @click.argument("source", metavar="SRC | MODEL | -- SCRIPT [ARGS]...", nargs=-1, type=click.UNPROCESSED)
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the plan to this file, as TOML, or as JSON if its name ends in .json (default: print it).",
-)
-@click.option(
-    "--top",
-    type=click.IntRange(1),
-    default=20,
-    metavar="N",
-    help="List the N heaviest modules (default 20).",
-)
+@file_option("Write the plan to this file, as TOML, or as JSON if its name ends in .json (default: print it).")
+@top_option(20, "List the N heaviest modules")
 @click.option(
     "--repetitions", type=click.IntRange(1), default=50, metavar="N", help="Measurements per event (default 50)."
 )

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from stepscope.record.on_demand.listener import OnDemand
     from stepscope.record.plan import Plan
     from stepscope.record.recording import Recording
-    from stepscope.record.sampling import Sampling
     from stepscope.record.traces.tracing import Tracer
 
 ERRORS = {
@@ -139,6 +138,7 @@ def command(
     interrupted = Interrupted()
     from stepscope.cli.script.files import RecordedFiles
     from stepscope.cli.script.recorded import RecordedScript
+    from stepscope.record.sampling import Sampling
 
     given = {name: value for name, value in options.items() if value is not None}
     chosen = _ways(
@@ -159,7 +159,9 @@ def command(
     tracer = None
     if chosen & set(_SOME_STEPS):
         if command_line:
-            given.setdefault("name", _name(command_line[0], module=module))
+            # A trace has the name of the script or module.
+            target = command_line[0]
+            given.setdefault("name", target.rpartition(".")[2] if module else Path(target).stem)
         tracer = _tracer(out, on_demand, given)
     read = _plan(plan, seconds, iterations, given_script=bool(script))
 
@@ -173,7 +175,7 @@ def command(
         command_line,
         module,
         _recording(chosen, out, read, tracer, captures),
-        _sampling(out, host="phases" not in chosen) if sample else None,
+        Sampling(out, host="phases" not in chosen) if sample else None,
         RecordedFiles(out, tracer),
         reports,
     ).run(interrupted)
@@ -219,12 +221,6 @@ def _recording(
         return session if tracer is None else inline.offer(CombinedRecording(session, tracer))
 
     return record if chosen else None
-
-
-def _sampling(out: Path, *, host: bool) -> Sampling:
-    from stepscope.record.sampling import Sampling
-
-    return Sampling(out, host=host)
 
 
 def _plan(plan: str | None, seconds: str | None, iterations: int | None, *, given_script: bool) -> Plan | None:
@@ -311,8 +307,3 @@ def _tracer(out: Path, on_demand: Path | None, given: dict[str, Any]) -> Tracer 
         return OnDemand(on_demand, out=out, **given)
     given["memory_snapshot"] = given.pop("snapshot", False)
     return Tracer(out, **given)
-
-
-def _name(target: str, *, module: bool) -> str:
-    """The name of a trace: that of the script or module."""
-    return target.rpartition(".")[2] if module else Path(target).stem

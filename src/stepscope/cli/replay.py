@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from stepscope.base.complete_file import check_output, complete_output
 from stepscope.base.units import plural
-from stepscope.cli.choices import reading_options, sources_argument, typed_sources
+from stepscope.cli.choices import file_option, reading_options, sources_argument, top_option, typed_sources
 from stepscope.cli.terminal.printing import print_err
 from stepscope.cli.terminal.progress import open_watched
 
@@ -21,16 +21,8 @@ from stepscope.cli.terminal.progress import open_watched
     "--operator", metavar="NAME", help="Replay this operator: scaled_dot_product_attention, aten::mm, '*norm*'."
 )
 @click.option("--kernel", metavar="NAME", help="Replay the operators that launched this kernel.")
-@click.option(
-    "--top",
-    type=click.IntRange(1),
-    default=3,
-    metavar="N",
-    help="The N calls with the most time, of those with different inputs (default 3).",
-)
-@click.option(
-    "-o", "--output", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The script to write."
-)
+@top_option(3, "The N calls with the most time, of those with different inputs")
+@file_option("The script to write.", required=True)
 @reading_options
 def command(
     sources: tuple[str, ...],
@@ -58,10 +50,8 @@ def command(
     with open_watched(*sources, job=job, **reading) as trace:
         check_one_job(trace)
         with trace.scope() as scope:
-            if operator is not None:
-                calls = heaviest_calls(scope, "operator", operator, top)
-            else:
-                calls = heaviest_calls(scope, "kernel", kernel or "", top)
+            kind: Literal["operator", "kernel"] = "kernel" if operator is None else "operator"
+            calls = heaviest_calls(scope, kind, operator or kernel or "", top)
             script = replay_script(scope, calls, typed_sources(sources, job, reading["capture"]))
     with complete_output(output) as unfinished:
         unfinished.write_text(script.text, encoding="ascii")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from stepscope.cli.choices import reading_options, sources_argument
+from stepscope.cli.choices import file_option, reading_options, sources_argument
 from stepscope.cli.opened import compare_option, opened_recordings
 from stepscope.cli.terminal.printing import print_err
 from stepscope.cli.terminal.progress import progress_on
@@ -16,20 +16,9 @@ from stepscope.cli.terminal.progress import progress_on
 
 @click.command(name="report", short_help="Writes all answers into one HTML file.")
 @sources_argument
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default=Path("report.html"),
-    help="The file to write (default report.html).",
-)
+@file_option("The file to write (default report.html).", default=Path("report.html"))
 @compare_option
-@click.option(
-    "--with-paths",
-    is_flag=True,
-    help="Keep the names of hosts and the paths of files.",
-)
+@click.option("--with-paths", is_flag=True, help="Keep the names of hosts and the paths of files.")
 @reading_options
 def command(
     sources: tuple[str, ...],
@@ -47,7 +36,7 @@ def command(
     """
     from stepscope.base.complete_file import check_output
     from stepscope.base.units import bytes_text
-    from stepscope.report.report_file import write_report
+    from stepscope.report.page_data import write_report
 
     check_output(output)
     with ExitStack() as stack, progress_on() as progress:

@@ -6,22 +6,15 @@ from pathlib import Path
 
 import click
 
-from stepscope.cli.choices import source_argument
+from stepscope.cli.choices import file_option, source_argument
 from stepscope.cli.terminal.printing import print_err
 
 
 @click.command(name="timeline-chart", short_help="Draws the measured events of an iteration in the order they run.")
 @source_argument
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    help="The .png or .svg file to draw into.",
-)
+@file_option("The .png or .svg file to draw into.", required=True)
 @click.option("--title", metavar="TEXT", help="A title above the chart.")
-def command(source: str, output: str, title: str | None) -> None:
+def command(source: str, output: Path, title: str | None) -> None:
     """Draws the measured events of an iteration, one line each, in the order in which they run.
 
     SRC is what `stepscope record --inline` wrote.
@@ -31,6 +24,6 @@ def command(source: str, output: str, title: str | None) -> None:
     from stepscope.report.timeline_chart import timeline_chart
 
     check_name(output)
-    check_output(Path(output))
+    check_output(output)
     written = save_figure(timeline_chart(source, title=title), output)
     print_err(f"{written}: drawn")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from stepscope.base.errors import StepScopeError
-from stepscope.cli.choices import Seconds, recorded_ranks_option
+from stepscope.cli.choices import recorded_ranks_option, seconds_option
 from stepscope.cli.terminal.printing import print_err, print_out
 
 ERRORS = {
@@ -31,30 +31,11 @@ ERRORS = {
 @recorded_ranks_option("Ranks that record")
 @click.option("--memory", is_flag=True, help="Include memory allocations.")
 @click.option("--stack", is_flag=True, help="Include call stacks: a larger trace, slower steps.")
-@click.option(
-    "--lead",
-    type=Seconds(min=0),
-    default=3.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long the request may take to reach the slowest rank; use more on a slow file system.",
+@seconds_option(
+    "--lead", 3.0, "How long the request may take to reach the slowest rank; use more on a slow file system."
 )
-@click.option(
-    "--timeout",
-    type=Seconds(min=0),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long the ranks have to answer.",
-)
-@click.option(
-    "--wait",
-    type=Seconds(min=0),
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for the files; 0 to leave at once.",
-)
+@seconds_option("--timeout", 60.0, "How long the ranks have to answer.")
+@seconds_option("--wait", 600.0, "How long to wait for the files; 0 to leave at once.")
 def command(
     job_dir: Path,
     steps: int,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -21,9 +21,6 @@ from stepscope.cli.choices import reading_options, sources_argument
 from stepscope.cli.opened import compare_option, opened_recordings, time_limit_option
 from stepscope.cli.terminal.printing import print_err, print_out
 from stepscope.store.memory import limited_data
-
-if TYPE_CHECKING:
-    from stepscope.serve.policy import Policy
 
 
 @click.command(name="view", short_help="Shows recordings in a browser.")
@@ -80,7 +77,14 @@ def command(
         stack.callback(recordings.close)
 
         def ready(_: Callable[[], object]) -> None:
-            _print_link(policy)
+            print_out(f"{policy.link}\n")
+            sys.stdout.flush()
+            if policy.behind is None:
+                print_err(
+                    "Open this link. From another machine, first:\n"
+                    f"  ssh -L {policy.port}:127.0.0.1:{policy.port} {shlex.quote(_this_machine())}"
+                )
+            print_err("Ctrl-C ends it.")
             if not no_browser and _has_browser():
                 _open(policy.link, stack)
 
@@ -90,17 +94,6 @@ def command(
     if runs_on:
         # If DuckDB cannot stop a query, its library would complain at length when Python unloads it.
         os._exit(0)
-
-
-def _print_link(policy: Policy) -> None:
-    print_out(f"{policy.link}\n")
-    sys.stdout.flush()
-    if policy.behind is None:
-        print_err(
-            "Open this link. From another machine, first:\n"
-            f"  ssh -L {policy.port}:127.0.0.1:{policy.port} {shlex.quote(_this_machine())}"
-        )
-    print_err("Ctrl-C ends it.")
 
 
 def _this_machine() -> str:

@@ -10,6 +10,7 @@ from stepscope.query.declare import Filter
 from stepscope.query.event_filter import filters_of
 from stepscope.query.text_grid import Line, wrapped
 from stepscope.questions import OURS, find
+from stepscope.report.renderers import Layout
 
 _ADVISED = re.compile(r"`stepscope ([a-z-]+)((?: SRC)?)((?:[^a-z`-][^`]*)?)`")
 """Text between backquotes is a command that we advise, never a name from a file."""
@@ -33,13 +34,14 @@ def typed(text: str | None, command: str, source: str) -> str | None:
     return text and _ADVISED.sub(completed, text)
 
 
-def advice_lines(label: str, text: str, *, command: str, source: str, width: int) -> list[Line]:
+def advice_lines(label: str, text: str, layout: Layout) -> list[Line]:
     """Formats advice as lines: first the questions to ask next, each on a line that can be pasted, then the text.
 
     Args:
         label: put before the commands, or before the text if there are none.
-        width: columns of text to fit into; commands are not broken.
+        layout: its width does not break commands.
     """
+    width, command, source = layout.width, layout.command, layout.source
     commands = list(
         dict.fromkeys(
             command_line

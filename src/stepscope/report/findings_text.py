@@ -31,7 +31,7 @@ def findings_lines(table: Table, layout: Layout) -> list[Line]:
     if not rows:
         return lines + note_lines(table.note, width)
     for number, row in enumerate(rows[:max_rows], start=1):
-        lines += [Line(""), *_paragraph(number, row, width, layout.command, layout.source)]
+        lines += [Line(""), *_paragraph(number, row, layout._replace(width=width - 3))]
     hidden = len(rows) - len(rows[:max_rows])
     last = f"{hidden} more with --top {len(rows)}. {_LAST}" if hidden else _LAST
     saves = any(row["saving_high_ns"] is not None for row in rows[:max_rows])
@@ -39,19 +39,20 @@ def findings_lines(table: Table, layout: Layout) -> list[Line]:
     return [*lines, Line(""), *(line for note in notes for line in note_lines(note, width))]
 
 
-def _paragraph(number: int, row: Row, width: int, command: str, source: str) -> list[Line]:
-    title = f"{number}. {row['title']}"
-    lines = [Line(text, "head") for text in wrapped(title, width, "   ")]
-    lines += [Line(f"   {text}") for text in wrapped(_saving(row), width - 3)]
+def _paragraph(number: int, row: Row, inside: Layout) -> list[Line]:
+    """Formats a finding; its lines after the first are indented."""
+    width = inside.width
+    lines = [Line(text, "head") for text in wrapped(f"{number}. {row['title']}", width + 3, "   ")]
+    lines += [Line(f"   {text}") for text in wrapped(_saving(row), width)]
     # The bound states what it includes and excludes.
     advice = row["advice"].replace(WITH_HOST, "").replace(WITH_OTHERS, "")
-    below = advice_lines("Next: ", advice, command=command, source=source, width=width - 3)
+    below = advice_lines("Next: ", advice, inside)
     if row["saving_high_ns"] is not None and row["trade_off"]:
-        below += [Line(text) for text in wrapped(f"Trade-off: {row['trade_off']}", width - 3, "  ")]
+        below += [Line(text) for text in wrapped(f"Trade-off: {row['trade_off']}", width, "  ")]
     lines += [replace(line, text=f"   {line.text}") for line in below]
     if row["failing_checks"]:
         words = f"{MARK} read with care: {row['failing_checks']}"
-        lines += [Line(f"   {text}", "warning") for text in wrapped(words, width - 3)]
+        lines += [Line(f"   {text}", "warning") for text in wrapped(words, width)]
     return lines
 
 

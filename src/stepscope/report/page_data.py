@@ -1,4 +1,4 @@
-"""Chooses what a report holds: which answers, in which order, and which rows if there are too many.
+"""Writes a report, and chooses what it holds: which answers, in which order, and which rows if there are too many.
 
 One list decides that, made from the declarations (`forms`): every question with its defaults, then each of its forms
 (`Parameter.form`). Questions of plug-ins are included in the same way.
@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import combinations
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from stepscope import __version__
+from stepscope.base.complete_file import complete_output
 from stepscope.base.errors import StepScopeError
 from stepscope.base.units import bytes_text
 from stepscope.query.ask import ask_within
@@ -24,7 +25,7 @@ from stepscope.query.declare import Question
 from stepscope.query.kernel_names import short_names
 from stepscope.questions import all_questions
 from stepscope.report.declaration import page_declaration
-from stepscope.report.page import json_in_html
+from stepscope.report.page import json_in_html, page
 from stepscope.report.redaction import redact_paths
 from stepscope.report.renderers import conclusions
 from stepscope.report.timeline_data import MAX_EVENTS, timeline_data
@@ -126,6 +127,19 @@ def page_data(recordings: Sequence[OpenRecording], *, with_paths: bool = False) 
         "timelines": layouts,
         "timeline_events": events,
     }
+
+
+def write_report(recordings: Sequence[OpenRecording], target: Path, *, with_paths: bool = False) -> int:
+    """Writes recordings into one HTML file and returns its size in bytes.
+
+    Raises:
+        StepScopeError: the file cannot be written. Then nothing is left behind.
+    """
+    data = page_data(recordings, with_paths=with_paths)
+    text = page(f"{data['recordings'][0]['name']} – StepScope", data)
+    with complete_output(target) as unfinished:
+        # HTML cannot hold a name that is not Unicode.
+        return unfinished.write_bytes(text.encode("utf-8", "replace"))
 
 
 def _packed_or_error(ask: Callable[[], Table], scrub: Scrub) -> str | StepScopeError:

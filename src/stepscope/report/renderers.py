@@ -1,6 +1,7 @@
 """The registry of drawings: what each has for a terminal, for Markdown, for the page and as a plot.
 
-A question names its drawing. The module of a drawing declares one `RENDERER`; what that leaves out looks like a grid.
+A question names its drawing. One that is not a grid has a module that declares one `RENDERER`; what that leaves out
+looks like a grid.
 """
 
 from __future__ import annotations
@@ -15,22 +16,6 @@ from stepscope.query.text_grid import Line
 if TYPE_CHECKING:
     from stepscope.query.declare import Drawing
     from stepscope.query.table import Table
-
-MODULES: dict[Drawing, str] = {
-    "table": "grids",
-    "tree": "grids",
-    "rows": "grids",
-    "plan": "grids",
-    "text": "grids",
-    "overview": "summary_text",
-    "paragraphs": "findings_text",
-    "comparison": "diff_text",
-    "measured": "inline_text",
-    "runs": "scaling_text",
-    "map": "rank_map",
-    "roofline": "roofline_plot",
-}
-"""Drawings with their modules in `stepscope.report`."""
 
 
 class Layout(NamedTuple):
@@ -100,10 +85,29 @@ class Renderer:
     completes_commands: bool = False
 
 
+DRAWINGS: dict[Drawing, Renderer | str] = {
+    "table": Renderer(),
+    "tree": Renderer(),
+    "rows": Renderer(),
+    "plan": Renderer(),
+    "text": Renderer(chart="none"),
+    "overview": "summary_text",
+    "paragraphs": "findings_text",
+    "comparison": "diff_text",
+    "measured": "inline_text",
+    "runs": "scaling_text",
+    "map": "rank_map",
+    "roofline": "roofline_plot",
+}
+"""Drawings that are grids, and the modules in `stepscope.report` of the others."""
+
+
 def renderer_of(drawing: Drawing) -> Renderer:
     """The declaration of a drawing."""
-    module = import_module(f"stepscope.report.{MODULES[drawing]}")
-    return module.TEXT if drawing == "text" else module.RENDERER
+    declared = DRAWINGS[drawing]
+    if isinstance(declared, str):
+        declared = import_module(f"stepscope.report.{declared}").RENDERER
+    return declared
 
 
 def conclusions(table: Table) -> list[str]:

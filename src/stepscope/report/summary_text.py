@@ -40,14 +40,12 @@ _LISTS = {"operators": "Operators", "kernels": "Kernels", "modules": "Modules"}
 
 def summary_lines(table: Table, layout: Layout) -> list[Line]:
     """Formats the summary as at most 40 lines, the verdict first; no line is wider than the layout."""
-    width, command, source = layout.width, layout.command, layout.source
+    width = layout.width
     sections: dict[str, list[Row]] = {}
     for row in table.rows():
         sections.setdefault(row["section"], []).append(row)
     above = [
-        *_verdict(
-            sections.get("verdict", []), unreliable=table.unreliable, width=width, command=command, source=source
-        ),
+        *_verdict(sections.get("verdict", []), layout, unreliable=table.unreliable),
         Line(""),
         *_recorded(sections, width),
         *_phases(sections, width),
@@ -56,7 +54,7 @@ def summary_lines(table: Table, layout: Layout) -> list[Line]:
     ]
     lists = [(title, sections[name]) for name, title in _LISTS.items() if sections.get(name)]
     room = MAX_LINES - len(above) - _MIN_LIST_LINES * len(lists)
-    below = _checks(sections.get("checks", []), width, room, asked_of("checks", command, source))
+    below = _checks(sections.get("checks", []), width, room, asked_of("checks", layout.command, layout.source))
     room = MAX_LINES - len(above) - len(below)
     lines = above + _top_lists(lists, room, width) + below
     return [
@@ -65,18 +63,18 @@ def summary_lines(table: Table, layout: Layout) -> list[Line]:
     ]
 
 
-def _verdict(rows: list[Row], *, unreliable: bool, width: int, command: str, source: str) -> list[Line]:
+def _verdict(rows: list[Row], layout: Layout, *, unreliable: bool) -> list[Line]:
     if not rows:
         return []
     verdict, then, *others = rows
     mark = f"{MARK} " if unreliable or verdict["item"] == "data-quality" else ""
     style: Any = "warning" if mark else "title"
-    lines = [Line(text, style) for text in wrapped(f"{mark}{verdict['text']}.", width, "  ")]
+    lines = [Line(text, style) for text in wrapped(f"{mark}{verdict['text']}.", layout.width, "  ")]
     for other in others[:_MAX_FINDINGS]:
         # "Input-bound: for 6 % of ..." would claim too much for a loss that is not the largest.
         _, _, evidence = other["text"].partition(": ")
-        lines += [Line(text) for text in wrapped(f"Also {evidence}.", width, "  ")]
-    return lines + advice_lines("Next: ", then["text"], command=command, source=source, width=width)
+        lines += [Line(text) for text in wrapped(f"Also {evidence}.", layout.width, "  ")]
+    return lines + advice_lines("Next: ", then["text"], layout)
 
 
 def _recorded(sections: dict[str, list[Row]], width: int) -> list[Line]:
