@@ -213,12 +213,15 @@ def memory(
     answer = answer_dicts(_COLUMNS, rows, names)
     if by == "allocation":
         return answer
-    lines = [_sizes(requested), _no_history(everything)]
+    lines = [_no_history(everything)]
+    if not rows:
+        return noted(answer, lines[0])
+    lines.insert(0, _sizes(requested))
     if by == "category":
         lines.append(_before(requested, at_ns))
     if by in ("category", "device"):
         lines.append(_from_0(requested))
-    return noted(answer, "\n".join(filter(None, lines))) if everything else answer
+    return noted(answer, "\n".join(filter(None, lines)))
 
 
 def _curve(requested: list[RequestedMemory], points: int, no_history: str) -> ArrowTable:
