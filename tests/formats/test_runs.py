@@ -1,8 +1,10 @@
+import contextlib
 import gzip
 import io
 import json
 import os
 import shutil
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stepscope.base.errors import SourceError
-from stepscope.formats.container import Listings, Member
+from stepscope.formats.container import Listings, Member, members
 from stepscope.formats.runs import find_run
 
 
@@ -222,6 +224,21 @@ def test_recordings_that_say_the_same_and_differ_at_their_start_are_not_read_for
     assert find_run(tmp_path).copies == {}
 
 
+def archived(path, members):
+    """Writes an archive of the kind that its name states, with the members in order."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in members:
+                archive.writestr(name, content)
+        return path
+    with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as archive:
+        for name, content in members:
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return path
+
+
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("names", [["a.json", "a.json", "a.json"], ["../a.json", "./a.json", "a.json"]])
 @pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
@@ -230,18 +247,7 @@ def test_of_members_with_one_name_the_last_counts_as_after_unpacking(tmp_path, k
     for ts in (1, 20, 300):
         write(tmp_path / "trace.json", ts=ts)
         contents.append((tmp_path / "trace.json").read_bytes())
-    path = tmp_path / f"run.{kind}"
-    members = [*zip(names, contents, strict=True), ("A.json", contents[0])]
-    if kind == "zip":
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, content in members:
-                archive.writestr(name, content)
-    else:
-        with tarfile.open(path, "w:gz" if kind == "tar.gz" else "w") as archive:
-            for name, content in members:
-                entry = tarfile.TarInfo(name)
-                entry.size = len(content)
-                archive.addfile(entry, io.BytesIO(content))
+    path = archived(tmp_path / f"run.{kind}", [*zip(names, contents, strict=True), ("A.json", contents[0])])
     run = find_run(path)
     read = {one.member.name: Listings().member(str(path), one.member.name) for one in run.recordings}
     assert {name: member.open().read() for name, member in read.items()} == {
@@ -249,6 +255,37 @@ def test_of_members_with_one_name_the_last_counts_as_after_unpacking(tmp_path, k
         "A.json": contents[0],
     }
     assert [reason for _, reason in run.skipped] == ["the archive has a later file of this name"] * 2
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("name", ["rank{}.json", "a.json", "notes{}.txt"])
+@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
+def test_the_work_for_an_archive_grows_with_its_members(tmp_path, kind, name):
+    write(tmp_path / "trace.json", rank=None)
+    content = (tmp_path / "trace.json").read_bytes() if name.endswith("json") else b"nothing"
+    counts = []
+    for size in (5, 40, 80, 160):  # the first fills caches
+        path = archived(tmp_path / f"{size}.{kind}", [(name.format(at), content) for at in range(size)])
+        lines = 0
+
+        def count(*_):
+            nonlocal lines
+            lines += 1
+            return count
+
+        before = sys.gettrace()
+        sys.settrace(count)
+        try:
+            listings = Listings()
+            for member in members(path):
+                listings.member(str(path), member.name).open().peek(1)
+            with contextlib.suppress(SourceError):
+                find_run(path)
+        finally:
+            sys.settrace(before)
+        counts.append(lines)
+    _, *counts = counts
+    assert counts[2] - counts[1] < 2.05 * (counts[1] - counts[0])
 
 
 def test_copies_whose_names_say_a_rank_are_what_they_say(tmp_path):
