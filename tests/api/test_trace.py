@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import write_store
 from tests.literal import literal_store
 
 import stepscope
@@ -14,7 +15,6 @@ from stepscope.base.errors import DamagedSourceError, SourceError, UsageError
 from stepscope.query.event_filter import filters_of
 from stepscope.questions import all_questions
 from stepscope.store import place
-from stepscope.store.manifest import write_store_file
 
 ROWS = {
     "step": [{"rank": rank, "step": step, "start_ns": 0, "end_ns": 1} for rank in (0, 1) for step in (3, 4)],
@@ -185,22 +185,8 @@ def test_closing_deletes_its_scratch_folder(tmp_path):
     assert not scratch.exists()
 
 
-def directory_of(store_directory: Path, **source) -> Path:
-    """The smallest store directory there is."""
-    import pyarrow.parquet as pq
-    from tests.literal import complete_rows
-
-    folder = store_directory / "rank=00000"
-    folder.mkdir(parents=True)
-    tables = complete_rows({"source": [source]})
-    for name in ("rank", "source"):
-        pq.write_table(tables[name], folder / f"{name}.0.parquet")
-    write_store_file(store_directory, {"source": "made", "ranks": [0]})
-    return store_directory
-
-
 def test_a_store_is_opened_where_it_lies(tmp_path):
-    directory = directory_of(tmp_path / "store", path="a.json")
+    directory = write_store(tmp_path / "store", {"source": [{"path": "a.json"}]})
     with stepscope.open(directory) as trace:
         assert trace.store.directory == directory.resolve()
         assert trace.sources(columns=["path"]).rows() == [{"path": "a.json"}]
@@ -210,12 +196,12 @@ def test_a_store_is_opened_where_it_lies(tmp_path):
 @pytest.mark.parametrize("reading", [{"window": (0, 5)}, {"python_stack": False}])
 def test_a_store_cannot_be_read_anew(tmp_path, reading):
     with pytest.raises(UsageError, match="is a store"):
-        stepscope.open(directory_of(tmp_path / "store"), **reading)
+        stepscope.open(write_store(tmp_path / "store", {"source": [{}]}), **reading)
 
 
 def test_strict_refuses_a_store_of_damaged_files(tmp_path):
-    sound = directory_of(tmp_path / "sound", path="a.json", events_read=5)
-    damaged = directory_of(tmp_path / "damaged", path="b.json", events_repaired=1)
+    sound = write_store(tmp_path / "sound", {"source": [{"path": "a.json", "events_read": 5}]})
+    damaged = write_store(tmp_path / "damaged", {"source": [{"path": "b.json", "events_repaired": 1}]})
     stepscope.open(sound, strict=True).close()
     with pytest.raises(DamagedSourceError, match=r"b\.json"):
         stepscope.open(damaged, strict=True)

@@ -7,6 +7,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Terminal
 
 from stepscope.cli.main import main
 from stepscope.cli.terminal.printing import print_err, print_out
@@ -14,11 +15,6 @@ from stepscope.cli.terminal.progress import TerminalProgress
 
 EVIL = "a\x1b]0;owned\x07\x1b[2Jb\x9b31mc\u202egpj.\u2066d\u200fe\u061cf"
 STEERING = "\x1b\x07\x9b\u202e\u2066\u200f\u061c"
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def on_terminal(*typed: str) -> tuple[int, str]:

@@ -1,14 +1,10 @@
 import io
 
 import pytest
+from tests.cli.conftest import Terminal
 
 from stepscope.cli.terminal.progress import TerminalProgress, progress_on
 from stepscope.store.progress import Progress
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_a_pipe_hears_nothing():

@@ -1,15 +1,10 @@
 import io
 
 import pytest
+from tests.cli.conftest import Terminal
 
 from stepscope.query.text_grid import Line
 from stepscope.report.text import PIPED_WIDTH, print_lines, text_width
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
 
 LINES = [Line("Which?", "title"), Line("[bold]k[/bold]  1"), Line("⚠ why", "warning")]
 
