@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import write_store
 from tests.literal import literal_store
+from tests.store.conftest import write_directory
 
 import stepscope
 from stepscope.api.trace import Trace
@@ -186,7 +186,7 @@ def test_closing_deletes_its_scratch_folder(tmp_path):
 
 
 def test_a_store_is_opened_where_it_lies(tmp_path):
-    directory = write_store(tmp_path / "store", {"source": [{"path": "a.json"}]})
+    directory = write_directory(tmp_path / "store", {"source": [{"path": "a.json"}]})
     with stepscope.open(directory) as trace:
         assert trace.store.directory == directory.resolve()
         assert trace.sources(columns=["path"]).rows() == [{"path": "a.json"}]
@@ -196,12 +196,12 @@ def test_a_store_is_opened_where_it_lies(tmp_path):
 @pytest.mark.parametrize("reading", [{"window": (0, 5)}, {"python_stack": False}])
 def test_a_store_cannot_be_read_anew(tmp_path, reading):
     with pytest.raises(UsageError, match="is a store"):
-        stepscope.open(write_store(tmp_path / "store", {"source": [{}]}), **reading)
+        stepscope.open(write_directory(tmp_path / "store", {"source": [{}]}), **reading)
 
 
 def test_strict_refuses_a_store_of_damaged_files(tmp_path):
-    sound = write_store(tmp_path / "sound", {"source": [{"path": "a.json", "events_read": 5}]})
-    damaged = write_store(tmp_path / "damaged", {"source": [{"path": "b.json", "events_repaired": 1}]})
+    sound = write_directory(tmp_path / "sound", {"source": [{"path": "a.json", "events_read": 5}]})
+    damaged = write_directory(tmp_path / "damaged", {"source": [{"path": "b.json", "events_repaired": 1}]})
     stepscope.open(sound, strict=True).close()
     with pytest.raises(DamagedSourceError, match=r"b\.json"):
         stepscope.open(damaged, strict=True)

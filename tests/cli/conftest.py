@@ -11,14 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
-from tests.literal import complete_rows
 from tests.processes import python
+from tests.store.conftest import write_directory
 
 from stepscope.cli.main import main
-from stepscope.store.manifest import write_store_file
 
 ROWS = {
     "source": [{"rank": 0, "path": "a.json", "events_read": 4}, {"rank": 1, "path": "b.json"}],
@@ -50,21 +47,10 @@ class Ran:
     err: str
 
 
-def write_store(directory: Path, rows) -> Path:
-    tables = complete_rows(rows)
-    for rank in tables["rank"].column("rank").to_pylist():
-        folder = directory / f"rank={rank:05d}"
-        folder.mkdir(parents=True)
-        for name, table in tables.items():
-            pq.write_table(table.filter(pc.equal(table["rank"], rank)), folder / f"{name}.0.parquet")
-    write_store_file(directory, {"source": "made", "ranks": []})
-    return directory
-
-
 @pytest.fixture(scope="session")
 def store(tmp_path_factory) -> str:
     """Two ranks, two steps, two kernels in each."""
-    return str(write_store(tmp_path_factory.mktemp("cli") / "store", ROWS))
+    return str(write_directory(tmp_path_factory.mktemp("cli") / "store", ROWS))
 
 
 @pytest.fixture
@@ -73,7 +59,9 @@ def make_store(tmp_path) -> Callable[..., str]:
 
     def make(rows=None, **more) -> str:
         return str(
-            write_store(tmp_path / f"store{len(list(tmp_path.iterdir()))}", {**ROWS, **more} if rows is None else rows)
+            write_directory(
+                tmp_path / f"store{len(list(tmp_path.iterdir()))}", {**ROWS, **more} if rows is None else rows
+            )
         )
 
     return make

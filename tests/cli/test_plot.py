@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import write_store
 from tests.questions.launched import calls
+from tests.store.conftest import write_directory
 
 from stepscope.cli.main import main
 
@@ -14,7 +14,7 @@ MM = ("aten::mm", [[1024, 1024]] * 2, ["c10::BFloat16"] * 2)
 @pytest.fixture
 def recording(tmp_path: Path) -> str:
     small = ("aten::mm", [[512, 512]] * 2, ["c10::BFloat16"] * 2)
-    return str(write_store(tmp_path / "store", calls([(*MM, 4000, {}), (*small, 3000, {})])))
+    return str(write_directory(tmp_path / "store", calls([(*MM, 4000, {}), (*small, 3000, {})])))
 
 
 def test_all_rows_are_drawn_where_one_column_of_one_is_shown(recording, tmp_path, capsys):

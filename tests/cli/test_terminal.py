@@ -11,7 +11,7 @@ import termios
 import threading
 
 import pytest
-from tests.cli.conftest import write_store
+from tests.store.conftest import write_directory
 
 from stepscope.base.text_cells import cells
 
@@ -60,7 +60,7 @@ def stores(tmp_path_factory):
     slower = training(ranks=2)
     for event in slower["device_event"]:
         event["dur_ns"] *= 2
-    return [write_store(folder / "a", training(ranks=2)), write_store(folder / "b", slower)]
+    return [write_directory(folder / "a", training(ranks=2)), write_directory(folder / "b", slower)]
 
 
 @pytest.mark.sweep(2)

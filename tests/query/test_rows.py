@@ -6,7 +6,8 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from tests.cli.conftest import ROWS, write_store
+from tests.cli.conftest import ROWS
+from tests.store.conftest import write_directory
 
 from stepscope.query import rows
 from stepscope.query.rows import as_declared
@@ -40,7 +41,7 @@ def test_no_number_is_changed(monkeypatch, few, column):
 
 def test_a_short_answer_loads_neither_arrows_functions_nor_the_checks(tmp_path):
     checked = {"check": "truncated", "severity": "warning", "affects": "file", "explanation": "cut"}
-    store = write_store(tmp_path / "store", {**ROWS, "data_check": [{**checked, "count": 1}]})
+    store = write_directory(tmp_path / "store", {**ROWS, "data_check": [{**checked, "count": 1}]})
     asked = [sys.executable, "-X", "importtime", "-m", "stepscope", "sources", str(store)]
     ran = subprocess.run(asked, capture_output=True, text=True, check=True)
     assert "truncated" in ran.stdout

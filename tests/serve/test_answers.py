@@ -7,8 +7,9 @@ import time
 
 import pytest
 from tests.browser.recordings import training
-from tests.cli.conftest import ROWS, write_store
+from tests.cli.conftest import ROWS
 from tests.serve.conftest import opened
+from tests.store.conftest import write_directory
 
 from stepscope.api.trace import open_trace
 from stepscope.cli.main import main
@@ -25,7 +26,7 @@ def stores(tmp_path_factory):
     """Two recordings on disk, the second slower."""
     folder = tmp_path_factory.mktemp("serve")
     slower = {**ROWS, "device_event": [{**one, "dur_ns": 15} for one in ROWS["device_event"]]}
-    return [write_store(folder / "a", ROWS), write_store(folder / "b", slower)]
+    return [write_directory(folder / "a", ROWS), write_directory(folder / "b", slower)]
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import pytest
 from tests.browser.recordings import HOSTILE, LONG, on_cpu, training
-from tests.cli.conftest import write_store
 from tests.processes import python
+from tests.store.conftest import write_directory
 
 from stepscope.api.several import ask_of_several
 from stepscope.api.trace import open_trace
@@ -110,7 +110,7 @@ def needs_mcp() -> None:
 def stores(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mcp")
     made = {"before": training(), "after": slower(), "cpu": on_cpu()}
-    return [write_store(folder / name, rows) for name, rows in made.items()]
+    return [write_directory(folder / name, rows) for name, rows in made.items()]
 
 
 def parameters_of(*arguments: object) -> Any:

@@ -141,12 +141,13 @@ def test_sql_that_writes(server, text):
     ],
 )  # fmt: skip
 def test_sql_that_reads_a_path_outside_of_the_store(served, tmp_path, text):
-    from tests.cli.conftest import ROWS, write_store
+    from tests.cli.conftest import ROWS
+    from tests.store.conftest import write_directory
 
     from stepscope.api.trace import open_trace
     from stepscope.report.page_data import OpenRecording
 
-    with open_trace(write_store(tmp_path / "store", ROWS)) as trace:
+    with open_trace(write_directory(tmp_path / "store", ROWS)) as trace:
         server = served([OpenRecording("store", trace)])
         refused(server.sql(text), 400, "sql-error")
         assert "root:" not in server.sql(text).body.decode()

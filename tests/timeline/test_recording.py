@@ -181,7 +181,7 @@ def test_warm_up_is_what_compiles_and_a_slow_first_step():
 
 
 def test_columns_are_read_from_files_as_sql_reads_them(tmp_path):
-    from tests.cli.conftest import write_store
+    from tests.store.conftest import write_directory
 
     rows = {
         "rank": [{"rank": 0, "start_epoch_ns": 1_000, "clock_drift_ppb": 1.0},
@@ -190,7 +190,7 @@ def test_columns_are_read_from_files_as_sql_reads_them(tmp_path):
         "host_event": [{"rank": r, "name": n, "start_ns": s, "dur_ns": 1}
                        for r in (0, 1) for s, n in ((5, "a"), (6, "b"), (7, "a"))],
     }  # fmt: skip
-    with Store.open(write_store(tmp_path / "s", rows)) as store:
+    with Store.open(write_directory(tmp_path / "s", rows)) as store:
         for rank in (0, 1):
             read = read_columns(store, "host_event", rank, ["name", "start_ns"])
             told = store.sql(f"SELECT name, start_ns FROM host_event WHERE rank = {rank} ORDER BY id")
