@@ -83,7 +83,7 @@ def inside(value: Any) -> Iterator[re.Pattern[Any]]:
     if isinstance(value, re.Pattern):
         yield value
     elif isinstance(value, _Uncompiled):
-        yield value._compiled()
+        yield re.compile(*value._given)
     elif isinstance(value, (tuple, list, set, frozenset)):
         for item in value:
             yield from inside(item)
