@@ -55,11 +55,9 @@ def model_of(name: str) -> Model | None:
 @lru_cache(maxsize=16_384)
 def our_model_of(name: str) -> Model | None:
     """Find the model of an operator among our own, for answers that do not use plug-ins."""
-    return BY_NAME.get(name) or _formed(name, _BY_FORM)
-
-
-def _formed(name: str, models: Iterable[Model]) -> Model | None:
-    return next((model for model in models if model.form and model.form.match(name[:_LONGEST])), None)
+    return BY_NAME.get(name) or next(
+        (model for model in _BY_FORM if model.form and model.form.match(name[:_LONGEST])), None
+    )
 
 
 @cache

@@ -210,7 +210,8 @@ def read_collective_calls(host: Host, asking: Int32s, tables: RankTables) -> Col
     if len(place):
         codes = np.full(len(names), -1, np.int8)
         for which in np.unique(name[place]).tolist():
-            codes[which] = _code(operation_of(names[which]))
+            if (moved := operation_of(names[which])) is not None:
+                codes[which] = MEANING.index(moved)
         operation[place] = codes[name[place]]
         inputs = small_numbers(host.table, "input_id")[host.nesting.row[place]]
         listed = tables.operator_input
@@ -334,10 +335,6 @@ def _each(values: list[Any], which: NDArray[Any], kind: pa.DataType) -> pa.Array
     code = np.array([-1 if value is None else listed[value] for value in values] or [-1], np.int32)[which]
     indices = pa.array(code, mask=code < 0)
     return pa.DictionaryArray.from_arrays(indices, pa.array(list(listed), kind))
-
-
-def _code(operation: str | None) -> int:
-    return -1 if operation is None else MEANING.index(operation)
 
 
 def exposed(

@@ -39,17 +39,15 @@ def link_launches(host: Host, device: Device, flow: pa.Table, thread: pa.Table) 
     lost = np.flatnonzero((launch < 0) & device.work)
     if len(lost) and flow.num_rows:
         position_of_arrow = _by_flow(host, device, lost, flow, thread)
-        launch[lost] = np.where(_is_runtime(host, position_of_arrow), position_of_arrow, NOWHERE)
+        launch[lost] = np.where(
+            (position_of_arrow >= 0) & (host.kind[position_of_arrow] == RUNTIME), position_of_arrow, NOWHERE
+        )
         operator[lost] = host.operators_at(position_of_arrow)
     lost = np.flatnonzero((launch < 0) & device.work & (device.external_id > 0))
     _by_external_id(host, device, position, lost, launch)
     operator = np.where(launch >= 0, host.operators_at(launch), operator)
     _operators_by_external_id(host, device, position, operator)
     return launch, operator
-
-
-def _is_runtime(host: Host, positions: Int32s) -> NDArray[np.bool_]:
-    return (positions >= 0) & (host.kind[positions] == RUNTIME)
 
 
 def _by_correlation(host: Host, device: Device, position: Int32s, launch: Int32s) -> None:

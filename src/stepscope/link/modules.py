@@ -274,14 +274,9 @@ def _from_ranges(host: Host, named: Int32s, classes: Mapping[str, str]) -> Modul
     if not modules.rows:
         return None
     for row in modules.rows:
-        row["class"] = row["class"] or _short(classes.get(row["path"]))
+        row["class"] = row["class"] or (classes.get(row["path"]) or "").rpartition(".")[2] or None
     named[ranges] = node_of[text]
     return modules
-
-
-def _short(class_name: str | None) -> str | None:
-    """The class name without its module."""
-    return None if class_name is None else class_name.rsplit(".", 1)[-1]
 
 
 class _PathTree:

@@ -158,7 +158,8 @@ def _links(
     time = sum_device_time(host, device, launch, operator)
     total_ns, self_ns = spill(time.total), spill(time.self_time)
     del time
-    steps = find_steps(host, device, launch, tracks=_tracks(tables.thread), truncated=tables.report.truncated)
+    tracks = set(tables.thread.filter(pc.equal(tables.thread["kind"], "track"))["thread"].to_pylist())
+    steps = find_steps(host, device, launch, tracks=tracks, truncated=tables.report.truncated)
     step_of_host, step_of_device = map(spill, steps_of_events(steps, host, device, launch))
     on_host = _link_host(tables, host)
     forward, modules = on_host.forward, on_host.modules
@@ -265,11 +266,6 @@ def _has_events(tables: RankTables) -> bool:
     if tables.host_event.num_rows or tables.device_event.num_rows:
         return True
     return not any(getattr(tables, name).num_rows for name, table in TABLES.items() if table.measures)
-
-
-def _tracks(thread: pa.Table) -> set[int]:
-    """Numbers of threads that are tracks and not real threads."""
-    return set(thread.filter(pc.equal(thread["kind"], "track"))["thread"].to_pylist())
 
 
 def _through(

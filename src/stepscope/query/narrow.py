@@ -317,12 +317,17 @@ class _OfRank:
             FROM ({scope.complete_rows("host_event", [rank])}) ORDER BY id
             """
         )
+        named = (
+            "true"
+            if name is None
+            else f"{matching('name', name)} OR coalesce({matching('operator_name', name)}, false)"
+        )
         self._work = scope.numpy(
             f"""
             SELECT id, start_ns, dur_ns, coalesce(launch_id, operator_id, -1) AS origin_id,
                 coalesce(launch_id, -1) AS launch_id, coalesce(captured_id, -1) AS captured_id,
                 {WORK} AS is_work,
-                {"true" if name is None else _either("name", "operator_name", name)} AS named,
+                {named} AS named,
                 span, coalesce(module_id, -1) AS module_id
             FROM ({scope.complete_rows("device_event", [rank])}) ORDER BY id
             """
@@ -428,10 +433,6 @@ class _OfRank:
             is_call=self._all["is_call"],
             is_range=self._all["is_range"],
         )
-
-
-def _either(name: str, other: str, pattern: str) -> str:
-    return f"({matching(name, pattern)} OR coalesce({matching(other, pattern)}, false))"
 
 
 def _overlaps(events: Columns, window: tuple[int, int]) -> Array:

@@ -31,15 +31,11 @@ def _function(frame: Frame) -> str:
     return "\0".join((frame.function, frame.library or "", frame.file or ""))
 
 
-def _library(frame: Frame) -> str:
-    return frame.library or frame.file or UNKNOWN
-
-
-def _line(frame: Frame) -> str:
-    return f"{_function(frame)}\0{frame.line}"
-
-
-_GROUPS: dict[str, Callable[[Frame], str]] = {"function": _function, "library": _library, "line": _line}
+_GROUPS: dict[str, Callable[[Frame], str]] = {
+    "function": _function,
+    "library": lambda frame: frame.library or frame.file or UNKNOWN,
+    "line": lambda frame: f"{_function(frame)}\0{frame.line}",
+}
 _OTHERS = ("thread", "top-down", "bottom-up")
 _THREADS = "SELECT rank, span, thread, pid, tid, process_name, thread_name FROM thread"
 

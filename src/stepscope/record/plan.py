@@ -256,17 +256,15 @@ def generate_schedule(plan: Mapping[str, object], directory: str | Path) -> Path
     read = plan_from(plan)
     options = {key: getattr(read, key) for key in _OPTIONS if getattr(read, key) is not None}
     lines = [f"{key} = {json.dumps(value)}" for key, value in options.items()]
-    lines += ["events = [", *(f"    {toml_string(_named(entry.label))}," for entry in read.entries)]
+    labels = (entry.label for entry in read.entries)
+    names = (label.text if label.occurrence is None else f"{label.text}#{label.occurrence}" for label in labels)
+    lines += ["events = [", *(f"    {toml_string(name)}," for name in names)]
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     written = directory / "prof.schedule"
     with complete_output(written) as unfinished:
         unfinished.write_text("\n".join([*lines, "]", ""]), encoding="utf-8")
     return written
-
-
-def _named(label: Label) -> str:
-    return label.text if label.occurrence is None else f"{label.text}#{label.occurrence}"
 
 
 def _line_of_second(name: str, text: str) -> str:

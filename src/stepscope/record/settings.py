@@ -55,7 +55,7 @@ def _queries(torch: Any) -> dict[str, Callable[[], Any]]:
         "cuda": lambda: torch.version.cuda,
         "hip": lambda: torch.version.hip,
         "cudnn": lambda: backends.cudnn.version() if torch.version.cuda else None,
-        "nccl": lambda: _dotted(torch.cuda.nccl.version()) if torch.version.cuda else None,
+        "nccl": lambda: ".".join(map(str, torch.cuda.nccl.version())) if torch.version.cuda else None,
         "threads": torch.get_num_threads,
         "float32_matmul_precision": torch.get_float32_matmul_precision,
         "cudnn.allow_tf32": lambda: backends.cudnn.allow_tf32,
@@ -63,10 +63,6 @@ def _queries(torch: Any) -> dict[str, Callable[[], Any]]:
         "cudnn.deterministic": lambda: backends.cudnn.deterministic,
         "deterministic_algorithms": torch.are_deterministic_algorithms_enabled,
     }
-
-
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
 
 
 def _autocast(torch: Any, model: Any) -> str:

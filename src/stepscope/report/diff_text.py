@@ -331,8 +331,6 @@ def gate_text(gate: Row) -> str:
     return f"{words[0]}: {'; '.join(words[1:])}"
 
 
-def _conclusions(table: Table) -> list[str]:
-    return [verdict_sentence(table.rows())]
-
-
-RENDERER = Renderer(lines=diff_lines, markdown=_markdown, conclusions=_conclusions, selects_rows=True)
+RENDERER = Renderer(
+    lines=diff_lines, markdown=_markdown, conclusions=lambda table: [verdict_sentence(table.rows())], selects_rows=True
+)

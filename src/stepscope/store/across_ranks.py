@@ -42,7 +42,7 @@ def link_ranks(directory: Path, ranks: Iterable[int]) -> None:
     chosen = sorted(set(ranks))
     if len(chosen) < 2:
         return
-    rows = {rank: _row(_file(directory, rank, "rank")) for rank in chosen}
+    rows = {rank: read_stored(_file(directory, rank, "rank")).to_pylist()[0] for rank in chosen}
     files = [
         (rank, placed(file)[0], file)
         for rank in chosen
@@ -93,10 +93,6 @@ def _incomplete(collectives: Collectives, aligned: Aligned, ranks: Sequence[int]
 def _file(directory: Path, rank: int, table: str, span: int = 0) -> Path:
     (file,) = rank_folder(directory, rank).glob(f"{table}.{span}.*")
     return file
-
-
-def _row(file: Path) -> dict[str, Any]:
-    return read_stored(file).to_pylist()[0]
 
 
 def _rank_clock(directory: Path, row: Mapping[str, Any]) -> RankInfo:

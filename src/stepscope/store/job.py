@@ -157,7 +157,9 @@ def _imported(job: Job, progress: Callable[[int], None] | None, listings: Listin
         for table in ("step", "phase_step"):
             steps.update(pc.unique(written[table]["step"]).to_pylist())
         written = narrowed(written, job.steps, job.window)
-        has_events = has_events or any(table.num_rows for table in written.values() if _has_times(table))
+        has_events = has_events or any(
+            table.num_rows and not {"start_ns", "time_ns"}.isdisjoint(table.column_names) for table in written.values()
+        )
         if format_.timed and facts.start_epoch_ns is not None:
             recorded.append((facts.start_epoch_ns, facts.start_epoch_ns + lasted))
         if span == 0:
@@ -175,10 +177,6 @@ def _imported(job: Job, progress: Callable[[int], None] | None, listings: Listin
     if apart["severity"] != OK:
         add_check(Path(job.directory), rank, apart)
     return Done(rank, sorted(steps), has_events)
-
-
-def _has_times(table: pa.Table) -> bool:
-    return not {"start_ns", "time_ns"}.isdisjoint(table.column_names)
 
 
 def _read(member: Member, format_: Format, options: ReadOptions) -> RankTables:

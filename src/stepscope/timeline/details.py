@@ -75,7 +75,8 @@ def described(table: str) -> list[dict[str, Any]]:
 
 
 def _field(column: SchemaColumn, prefix: str = "") -> dict[str, str]:
-    return {"title": prefix + _title(column), "unit": _unit(column), "meaning": column.meaning}
+    unit = "ratio" if column.name.endswith("_ratio") else _UNITS.get(column.role, "")
+    return {"title": prefix + _title(column), "unit": unit, "meaning": column.meaning}
 
 
 def _title(column: SchemaColumn) -> str:
@@ -83,10 +84,6 @@ def _title(column: SchemaColumn) -> str:
     if column.role is Role.DURATION:
         return words.replace("dur", "duration") if words.endswith("dur") else f"{words} time"
     return words
-
-
-def _unit(column: SchemaColumn) -> str:
-    return "ratio" if column.name.endswith("_ratio") else _UNITS.get(column.role, "")
 
 
 _TITLES = {"operator_input": "input", "call_stack": "call stack", "kernel_source": "generated code"}

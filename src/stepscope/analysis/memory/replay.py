@@ -280,7 +280,7 @@ def _memory(
     start = np.where(paired.start == 0, 0, place[paired.start - 1])
     end = place[paired.end - 1]
     taken, given = (np.where(row == NO_EVENT, NO_EVENT, np.append(addressed, 0)[row]) for row in paired[3:])
-    further = _further(blocks, address)
+    further = blocks.filter(pa.array(~np.isin(_numbers(blocks, "address"), address)))
     count = len(further)
     event = np.where(paired.taken == NO_EVENT, paired.given, paired.taken)
     place_of = np.concatenate([address[addressed][event], _numbers(further, "address")])
@@ -311,10 +311,6 @@ def _memory(
         addressed=bool(len(addressed)) or not len(address),
         counted=bool(len(size)) and not _has_totals(events, "allocated"),
     )  # fmt: skip
-
-
-def _further(blocks: pa.Table, address: Int64s) -> pa.Table:
-    return blocks.filter(pa.array(~np.isin(_numbers(blocks, "address"), address)))
 
 
 def _numbers(table: pa.Table, name: str) -> Int64s:

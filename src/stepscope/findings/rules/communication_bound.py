@@ -57,6 +57,7 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
         source = ", by DDP's own timings of the all-reduce"
         if len(rows) < len(facts.phases_alone.ranks):
             source += f", even on rank {rows[0]['rank']}, which waits least"
+    whose = "each rank's" if _several(facts) else "each step's"
     yield of_step(
         "loss",
         share,
@@ -68,7 +69,7 @@ def communication_bound(facts: Facts) -> Iterator[Finding]:
         confidence="low" if 2 * facts.waited_unrecorded_ns > exposed_ns else facts.confidence,
         evidence=(*first(rows, 8), *first(operations)),
         rank=rows[0]["rank"] if len(rows) > 1 or source else None,
-        advice=f"{facts.parts_command} for {_whose(facts)} part. {_less(facts, operations)} {_uneven(facts, operations)}",
+        advice=f"{facts.parts_command} for {whose} part. {_less(facts, operations)} {_uneven(facts, operations)}",
         query=facts.parts_query if facts.per == "step" else "stepscope device-time SRC",
         ranks=facts.on_ranks("communication", _SHARE.value)[1],
     )
@@ -174,10 +175,6 @@ def _less(facts: Facts, operations: list[Row]) -> str:
 
 def _several(facts: Facts) -> bool:
     return facts.phases_alone is not None or len(facts.scope.ranks) > 1
-
-
-def _whose(facts: Facts) -> str:
-    return "each rank's" if _several(facts) else "each step's"
 
 
 def _uneven(facts: Facts, operations: list[Row]) -> str:

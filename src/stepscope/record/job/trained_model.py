@@ -71,7 +71,7 @@ class Discovery:
         self._handles = []
         if self._filter in warnings.filters:
             warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
-        if self.modules and not any(_has_parameters(root) for root in self.roots):
+        if self.modules and not any(next(root.parameters(), None) is not None for root in self.roots):
             compiled_only = not self._without_hooks
             self.roots = [*_trained(self.optimizers, compiled_only=compiled_only), *self.roots]
 
@@ -91,10 +91,6 @@ class Discovery:
     def _steps(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if not any(optimizer is other for other in self.optimizers):
             self.optimizers.append(optimizer)
-
-
-def _has_parameters(root: Any) -> bool:
-    return next(root.parameters(), None) is not None
 
 
 def _compiles_anew_for_hooks() -> bool:
