@@ -12,13 +12,7 @@ from stepscope.formats.nesting import Forest
 
 @dataclass(frozen=True, slots=True)
 class CallTree:
-    """The nodes of a tree of calls, parents first.
-
-    Args:
-        parent: node above each, or -1.
-        code: what is called there.
-        self_values: a row of values per node.
-    """
+    """The nodes of a tree of calls, parents first."""
 
     parent: Array
     code: Array

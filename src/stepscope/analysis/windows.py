@@ -45,12 +45,7 @@ class DeviceWindows(NamedTuple):
 def devices_in_windows(
     scope: Scope, all_steps: Scope, by: str, work_of: Callable[[Scope, str], dict[tuple[int, int], Columns]]
 ) -> Iterator[DeviceWindows]:
-    """Each device of each rank and span that has steps, with the windows of `by` (see `windows`).
-
-    Args:
-        all_steps: its ranks with everything (`every_step`).
-        work_of: reads the device events of some ranks.
-    """
+    """Each device of each rank and span that has steps, with the windows of `by` (see `windows`)."""
     everything = scope.steps is None and not scope.part
     for ranks in rank_batches(scope):
         chosen = steps_of(scope, ranks)

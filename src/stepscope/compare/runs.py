@@ -93,13 +93,7 @@ def as_event(place: int, rank: int, part: str, mean: RankMean) -> Row:
 
 
 def compare(runs: Iterable[Run], *, mode: str, below: float) -> list[Row]:
-    """Each row is a label in a run; the entire iteration comes first, then labels in order of execution.
-
-    Args:
-        runs: all are compared with the one with the fewest ranks.
-        mode: `weak` if every rank has the same work in all runs, `strong` if all work is shared.
-        below: a label stops scaling if its efficiency is below this.
-    """
+    """Each row is a label in a run, compared with the one of fewest ranks; the entire iteration comes first."""
     ordered = sorted(runs, key=lambda run: run.ranks)
     base = ordered[0]
     rows = []

@@ -45,12 +45,7 @@ _NO_ROW = -1
 
 @dataclass
 class Node:
-    """A node: its identity, its parts, and for each step its self time (ns) and number of pieces of work.
-
-    Args:
-        kind: step, direction, module, operator, range, kernel or idle.
-        class_name: of a module, if known.
-    """
+    """A node: its identity, its parts, and for each step its self time (ns) and number of pieces of work."""
 
     kind: str
     name: str

@@ -22,10 +22,6 @@ def primitive_flops(primitive: str, shape: str | None) -> int | None:
     whatever algorithm runs; a deconvolution has input positions; an inner product 2 · mb · oc · ic · (input positions);
     a matmul 2 · batch · m · n · k (benchdnn's problem descriptors).
 
-    Args:
-        primitive: its name in the log.
-        shape: the problem as the log states it.
-
     >>> primitive_flops("inner_product", "mb32ic512oc1000")
     32768000
     >>> primitive_flops("matmul", "4x8x16:4x16x2")

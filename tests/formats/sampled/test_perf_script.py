@@ -28,3 +28,12 @@ def test_cycles_are_no_time(tmp_path):
     _, tables = read_text(tmp_path, TEXT.replace("cpu-clock", "cycles:u"))
     (first, _) = tables.stack_sample.to_pylist()
     assert (first["sampled_ns"], first["cycles"]) == (None, 10101010)
+
+
+def test_a_stack_whose_head_is_lost_is_counted_and_belongs_to_no_other_sample(tmp_path):
+    _, tables = read_text(tmp_path, TEXT + "\t 1f alone+0x1 (/bin/a)\n\t 1f main (/bin/a)\n\n" + TEXT)
+    assert stacks(tables) == [
+        ("python", "libpython3.11.so.1.0!lookup;[unknown]", 2, 20202020),
+        ("pt main", "a!operator()(int);liba.so!a::f", 2, 20202020),
+    ]
+    assert (tables.report.damage, tables.report.dropped) == ({"unreadable": 1}, 1)

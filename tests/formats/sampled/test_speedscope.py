@@ -51,6 +51,17 @@ def test_events_that_open_and_close_frames_are_time_and_no_samples(tmp_path):
     ]
 
 
+def test_deep_stacks_of_opened_frames_are_cut_to_what_their_events_may_cost(tmp_path):
+    depth = 3000
+    events = [{"type": "O", "frame": n % 2, "at": n} for n in range(depth)]
+    events += [{"type": "C", "frame": (depth - 1 - n) % 2, "at": depth + n} for n in range(depth)]
+    profile = {"type": "evented", "name": "t", "unit": "nanoseconds", "events": events}
+    _, tables = read_text(tmp_path, document(profile))
+    assert sum(row[-1] for row in stacks(tables)) == 2 * depth - 1
+    assert sum(row[1].count(";") + 1 for row in stacks(tables)) < 70 * len(events)
+    assert tables.report.damage == {"implausible_size": 1}
+
+
 def test_weights_without_a_unit_are_numbers_of_samples(tmp_path):
     _, tables = read_text(tmp_path, document(sampled([[0], [0]], [3, 4], unit="none")))
     assert stacks(tables) == [("MainThread", "/job/train.py(9): main", 7, None)]

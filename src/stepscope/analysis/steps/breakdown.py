@@ -141,14 +141,7 @@ def break_down(
     causes: bool = False,
     marked: bool = True,
 ) -> Iterator[Breakdown]:
-    """Breaks down steps.
-
-    Args:
-        scope: the events, of all steps.
-        steps, device: `steps_of` and `device_work`, read with the condition `ranks`.
-        causes: whether to find the causes of idle time; else `idle_ns` is 0.
-        marked: whether steps are marked; else the recording is one step.
-    """
+    """Breaks down steps; without `causes` `idle_ns` is 0, and unless steps are marked the recording is one step."""
     depth = outer_depth(scope, ranks)
     inner = max(depth, range_depth(scope, ranks)) if causes else depth
     query = _HOST.format(ranks=ranks, depth=depth, inner=inner)

@@ -59,13 +59,7 @@ def bus_factor(operation: str | None, ranks: int | None) -> Fraction | None:
 def collective(
     operation: str, dtype: str | None, elements_in: int, elements_out: int, group_size: int | None
 ) -> Work | None:
-    """Work of one collective on one rank, by nccl-tests' bus factors; None for an unknown operation.
-
-    Args:
-        operation: a spelling that `collective_name` knows.
-        elements_in: elements that this rank contributes.
-        group_size: ranks that take part; None if not recorded.
-    """
+    """Work of one collective on one rank, by nccl-tests' bus factors; None for an unknown operation."""
     name = operation if operation in _SPELLINGS else collective_name(operation)
     if name is None or elements_in < 0 or elements_out < 0:
         return None

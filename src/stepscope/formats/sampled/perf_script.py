@@ -95,10 +95,20 @@ def _samples(member: Member, report: ReadReport) -> Iterator[_Sample]:
         recorded = stream.peek(len(_RECORDING))[: len(_RECORDING)] == _RECORDING
     if recorded:
         member = _EXPORTER.export(member)
+    orphaned = False
     for line in text_lines(member, _LONGEST_LINE, report):
-        if not line.strip() or line.startswith("#"):
+        if not line.strip():  # ends a stack
+            orphaned = False
+            if sample is not None:
+                yield sample
+            sample = None
+            continue
+        if line.startswith("#"):
             continue
         if frame := _FRAME.fullmatch(line):
+            if sample is None and not orphaned:
+                report.drop("unreadable")
+                orphaned = True
             if sample is not None and len(sample.frames) < MAX_FRAMES:
                 library = frame["library"]
                 sample.frames.append(Frame(_OFFSET.sub("", frame["symbol"]), None if library == UNKNOWN else library))

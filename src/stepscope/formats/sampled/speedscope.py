@@ -17,7 +17,7 @@ from stepscope.formats.container import Member, strip_bom
 from stepscope.formats.frames import UNKNOWN, Frame
 from stepscope.formats.inline.document import load
 from stepscope.formats.options import ReadOptions
-from stepscope.formats.sampled.stacks import Samples, none_sampled
+from stepscope.formats.sampled.stacks import MAX_FRAMES, Samples, none_sampled
 from stepscope.formats.tables import Facts, RankTables, ReadReport
 
 _LOOKS = re.compile(
@@ -25,6 +25,8 @@ _LOOKS = re.compile(
     rb'|"(?:exporter)"\s*:\s*"speedscope@'
 )
 _LARGEST_BYTES = 1 << 29
+_FRAMES_PER_EVENT = 64
+"""In all stacks of opened frames together; a stack beyond has its first and last frame."""
 _SCALE_NS = {"nanoseconds": 1, "microseconds": 10**3, "milliseconds": 10**6, "seconds": 10**9}
 _THREAD = re.compile(r'(?:Process (\d+) )?Thread (\w+)(?: "(.*)")?', re.DOTALL)
 _PROCESS = re.compile(r'process (\d+):".*"', re.DOTALL)
@@ -155,8 +157,11 @@ def _sampled(profile: dict[str, Any], report: ReadReport) -> StackWeights:
 def _evented(profile: dict[str, Any], report: ReadReport) -> StackWeights:
     """The weight that passed while each stack was open; there are no samples, so the count is 0."""
     events = profile.get("events")
-    sums: dict[tuple[int, ...], float] = {}
-    stack: list[int] = []
+    nodes: list[tuple[int, int, int]] = [(-1, -1, -1)]  # of the tree of stacks: parent, frame, outermost frame
+    children: dict[tuple[int, int], int] = {}
+    sums: dict[int, float] = {}
+    opened: Counter[int] = Counter()
+    node = 0
     last = real(profile.get("startValue"), report) or 0.0
     for event in events if isinstance(events, list) else ():
         at = real(event.get("at"), low=last) if isinstance(event, dict) else None
@@ -164,14 +169,39 @@ def _evented(profile: dict[str, Any], report: ReadReport) -> StackWeights:
         if at is None or frame is None:
             report.drop("wrong_type")
             continue
-        if stack:
-            sums[tuple(stack)] = sums.get(tuple(stack), 0.0) + at - last
+        if node:
+            sums[node] = sums.get(node, 0.0) + at - last
         last = at
         if event.get("type") == "O":
-            stack.append(frame)
-        elif frame in stack:
-            del stack[len(stack) - 1 - stack[::-1].index(frame) :]
-    return {path: (0, passed) for path, passed in sums.items() if passed > 0}
+            above, opened[frame] = node, opened[frame] + 1
+            node = children.setdefault((above, frame), len(nodes))
+            if node == len(nodes):
+                nodes.append((above, frame, nodes[above][2] if above else frame))
+        while opened[frame] and event.get("type") != "O":
+            node, closed, _ = nodes[node]
+            opened[closed] -= 1
+            if closed == frame:
+                break
+    paths: StackWeights = {}
+    room = _FRAMES_PER_EVENT * len(events) if isinstance(events, list) else 0
+    for node, passed in sums.items():
+        if passed > 0:
+            path = _path(nodes, node, MAX_FRAMES if room > 0 else 1)
+            room -= len(path)
+            paths[path] = 0, paths.get(path, (0, 0.0))[1] + passed
+    if room < 0:
+        report.note("implausible_size")
+    return paths
+
+
+def _path(nodes: list[tuple[int, int, int]], node: int, longest: int) -> tuple[int, ...]:
+    """The innermost frames of a stack, after its outermost one if there are more."""
+    inner: list[int] = []
+    outermost = nodes[node][2]
+    while node and len(inner) < longest:
+        node, frame, _ = nodes[node]
+        inner.append(frame)
+    return (*([outermost] if node else []), *reversed(inner))
 
 
 def _process(path: list[Frame]) -> tuple[str, list[Frame]]:
