@@ -46,18 +46,20 @@ PHASES = {
 }  # fmt: skip
 
 
-def nvprof(path: Path) -> None:
+ENVIRONMENT_TABLE = {"nvprof": "CUPTI_ACTIVITY_KIND_ENVIRONMENT", "nsys": "TARGET_INFO_SYSTEM_ENV"}
+
+
+def database(path: Path, tool: str) -> None:
+    """A database of nvprof or Nsight Systems, which keep the environment in a table of their own."""
     tables = {
         "StringTable": "value",
-        "CUPTI_ACTIVITY_KIND_ENVIRONMENT": "name value",
-        "TARGET_INFO_SYSTEM_ENV": "name value",
+        ENVIRONMENT_TABLE[tool]: "name value",
         "CUPTI_ACTIVITY_KIND_RUNTIME": "cbid start end processId threadId correlationId",
     }
     with sqlite3.connect(path) as made:
         for table, columns in tables.items():
             made.execute(f"CREATE TABLE {table}(_id_ INTEGER PRIMARY KEY, {', '.join(columns.split())})")
-        for table in ("CUPTI_ACTIVITY_KIND_ENVIRONMENT", "TARGET_INFO_SYSTEM_ENV"):
-            made.executemany(f"INSERT INTO {table}(name, value) VALUES (?, ?)", ENVIRONMENT.items())
+        made.executemany(f"INSERT INTO {ENVIRONMENT_TABLE[tool]}(name, value) VALUES (?, ?)", ENVIRONMENT.items())
         made.execute("INSERT INTO StringTable(value) VALUES (?)", (f"HF_TOKEN={SECRET}",))
         made.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1, 211, 10, 20, 7, 7, 1)")
     made.close()
@@ -74,14 +76,14 @@ def everything_in(directory: Path) -> str:
     return "".join(texts)
 
 
-@pytest.mark.parametrize("form", ["kineto", "inline", "phases", "nvprof"])
+@pytest.mark.parametrize("form", ["kineto", "inline", "phases", "nvprof", "nsys"])
 def test_of_no_format_an_environment_is_kept(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = tmp_path / "cache"
     monkeypatch.setenv("STEPSCOPE_CACHE", str(cache))
     source = tmp_path / "recording"
     made: dict[str, Any] = {"kineto": KINETO, "inline": INLINE, "phases": PHASES}
-    if form == "nvprof":
-        nvprof(source)
+    if form in ENVIRONMENT_TABLE:
+        database(source, form)
     else:
         source.write_text(json.dumps(made[form]))
     store = import_source(source, tmp_path / "store")
@@ -92,7 +94,7 @@ def test_of_no_format_an_environment_is_kept(form: str, tmp_path: Path, monkeypa
     for kept in (everything_in(store), everything_in(cache), answered):
         assert form in kept
         assert SECRET not in kept
-        assert form == "nvprof" or "NCCL_ALGO" in kept
+        assert form in ENVIRONMENT_TABLE or "NCCL_ALGO" in kept
 
 
 def test_events_that_share_a_text_share_it_still() -> None:
