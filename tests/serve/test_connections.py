@@ -121,6 +121,24 @@ def test_an_answer_that_is_not_read_is_dropped(served, monkeypatch):
     assert server.ask("/api/recordings").status == 200
 
 
+def test_an_answer_on_its_way_is_not_cut_off_for_another_connection(served, monkeypatch):
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 2)
+    server: Server = served(opened({}))
+    body = json.dumps({"recording": "1", "sql": "SELECT repeat('x', 30_000_000)"}).encode()
+    with contextlib.ExitStack() as stack:
+        reading = stack.enter_context(server.connect())
+        head = f"POST /api/sql HTTP/1.1\r\nhost: 127.0.0.1:{server.port}\r\nauthorization: Bearer {server.policy.token}\r\n"
+        reading.sendall(f"{head}content-type: application/json\r\ncontent-length: {len(body)}\r\n".encode())
+        reading.sendall(b"connection: close\r\n\r\n" + body)
+        received = len(reading.recv(1 << 10))  # the answer is complete, and most of it not sent
+        for _ in range(4):
+            stack.enter_context(server.connect())
+        assert server.ask("/api/recordings").status == 200
+        while part := reading.recv(1 << 20):
+            received += len(part)
+    assert received > 30_000_000
+
+
 def test_the_oldest_without_a_request_gives_its_place(served, monkeypatch):
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
     server: Server = served(opened({}))

@@ -32,7 +32,7 @@ class Connection(H11Protocol):
         """Finds a place for the connection."""
         super().connection_made(transport)
         if len(self._open) >= max_connections():
-            waiting = (connection for connection in self._open if not connection.has_request)
+            waiting = (connection for connection in self._open if not connection.is_served)
             next(waiting, self)._end()
         if not transport.is_closing():
             self._open[self] = None
@@ -48,6 +48,11 @@ class Connection(H11Protocol):
     def has_request(self) -> bool:
         """Whether a complete request has arrived that is not yet answered."""
         return self.cycle is not None and not (self.cycle.more_body or self.cycle.response_complete)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a request is being answered, or an answer is not yet sent completely."""
+        return self.has_request or self.transport.get_write_buffer_size() > 0
 
     def data_received(self, data: bytes) -> None:
         """Reads, and limits the time until a request is complete."""
